@@ -1,0 +1,42 @@
+"""What others bring: import paths in configs and entry points of installed packages."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from stressrag.errors import StressragError, nearest
+
+
+def import_target(target: str, what: str) -> Any:
+    """The object at an import path such as ``package.module:name``.
+
+    The current directory is importable, as for a script, so that a file beside the user's data works.
+
+    Raises
+    ------
+    StressragError
+        When the path has no colon, the module cannot be imported or lacks the name.
+    """
+    module_name, _, attribute = target.partition(":")
+    if not module_name or not attribute:
+        raise StressragError(f"{what} target {target!r} is no import path; write package.module:name")
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        value: Any = importlib.import_module(module_name)
+    except Exception as e:  # whatever the foreign module raises while it loads
+        raise StressragError(f"{what} target {target!r}: cannot import {module_name!r}: {e}") from e
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            raise StressragError(f"{what} target {target!r}: no {part!r} there; {nearest(part, dir(value))}")
+        value = getattr(value, part)
+    return value
+
+
+def entry_point_names(kind: str) -> dict[str, EntryPoint]:
+    """Entry points that installed packages declare under ``stressrag.<kind>``, by name."""
+    return {e.name: e for e in entry_points(group=f"stressrag.{kind}")}

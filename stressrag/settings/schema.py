@@ -1,0 +1,169 @@
+"""The typed settings: what may be set, and within which bounds. ``conf/config.yaml`` has the help texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional  # noqa: UP035 - OmegaConf reads these
+
+
+@dataclass
+class Dataset:
+    name: str = "scifact"
+    path: Optional[str] = None
+    split: str = "test"
+    corpus: Optional[str] = None
+    queries: Optional[str] = None
+    qrels: Optional[str] = None
+
+
+@dataclass
+class BM25:
+    variant: str = "lucene"
+    k1: float = 1.5
+    b: float = 0.75
+    tokenizer: str = "unicode"
+    query_terms: str = "all"
+
+
+@dataclass
+class LSA:
+    dimensions: int = 64
+    seed: int = 0
+    mode: str = "frozen"
+    tokenizer: str = "unicode"
+
+
+@dataclass
+class Dense:
+    model: str = "BAAI/bge-small-en-v1.5"
+    similarity: str = "cosine"
+    query_prompt: str = ""
+    document_prompt: str = ""
+    document_tokens: Optional[int] = None
+    query_tokens: Optional[int] = None
+    poison_tokens: Optional[int] = None
+    batch_size: int = 32
+    device: Optional[str] = None
+
+
+@dataclass
+class RRF:
+    retrievers: List[str] = field(default_factory=lambda: ["bm25", "lsa"])
+    constant: float = 60.0
+    depth: int = 100
+
+
+@dataclass
+class Retriever:
+    kind: str = "bm25"
+    label: str = "bm25"
+    target: Optional[str] = None
+    similarity: str = "cosine"
+
+
+@dataclass
+class Attack:
+    name: str = "payload"
+    anchor: str = "query"
+    terms: Optional[int] = None
+    strategy: str = "random"
+    body: str = "payload"
+    budget: int = 5
+    scope: str = "isolated"
+    targets: Any = "all"
+    group_size: int = 10
+    payloads: str = "builtin"
+    payload_order: str = "hashed"
+    tokenizer: str = "unicode"
+    target: Optional[str] = None
+    grid: Optional[Dict[str, Any]] = None
+
+
+@dataclass
+class Statistics:
+    isolated: str = "live"
+    group: str = "live"
+    multi: str = "live"
+
+
+@dataclass
+class Defense:
+    names: List[str] = field(default_factory=list)
+    tau: float = 0.55
+    mmr_lambda: float = 0.7
+    similarity: str = "lsa"
+
+
+@dataclass
+class Settings:
+    """Everything that a condition is made of, and how it is run."""
+
+    dataset: Dataset = field(default_factory=Dataset)
+    retriever: Retriever = field(default_factory=Retriever)
+    bm25: BM25 = field(default_factory=BM25)
+    lsa: LSA = field(default_factory=LSA)
+    dense: Dense = field(default_factory=Dense)
+    rrf: RRF = field(default_factory=RRF)
+    attack: Attack = field(default_factory=Attack)
+    statistics: Statistics = field(default_factory=Statistics)
+    defense: Defense = field(default_factory=Defense)
+    k: int = 10
+    pool: int = 50
+    seed: int = 0
+    ties: str = "clean_first"
+    grade: int = 1
+    metrics: List[str] = field(default_factory=list)
+    output_dir: Optional[str] = None
+    overwrite: bool = False
+    workers: int = 1
+    partners: bool = True
+    latency_sample: int = 50
+
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "ties": ("clean_first", "poison_first"),
+    "bm25.variant": ("lucene", "okapi", "plus", "l"),
+    "bm25.query_terms": ("all", "unique"),
+    "lsa.mode": ("frozen", "refit"),
+    "dense.similarity": ("cosine", "dot"),
+    "retriever.similarity": ("cosine", "dot"),
+    "attack.anchor": ("none", "query", "terms"),
+    "attack.strategy": ("random", "idf"),
+    "attack.body": ("none", "payload", "neutral", "corpus_neutral"),
+    "attack.scope": ("isolated", "group", "multi"),
+    "attack.payload_order": ("hashed", "cycle"),
+    "statistics.isolated": ("live", "frozen"),
+    "statistics.group": ("live", "frozen"),
+    "statistics.multi": ("live", "frozen"),
+    "defense.similarity": ("lsa", "dense"),
+}
+
+BOUNDS: dict[str, tuple[float | None, float | None]] = {
+    "k": (1, None),
+    "pool": (1, None),
+    "grade": (1, None),
+    "workers": (1, None),
+    "latency_sample": (0, None),
+    "bm25.k1": (0, None),
+    "bm25.b": (0, 1),
+    "lsa.dimensions": (1, None),
+    "lsa.seed": (0, 2**32 - 1),
+    "dense.document_tokens": (1, None),
+    "dense.query_tokens": (1, None),
+    "dense.poison_tokens": (1, None),
+    "dense.batch_size": (1, None),
+    "rrf.constant": (0, None),
+    "rrf.depth": (1, None),
+    "attack.terms": (1, None),
+    "attack.budget": (1, None),
+    "attack.group_size": (1, None),
+    "defense.tau": (0, None),
+    "defense.mmr_lambda": (0, 1),
+}
+
+TOKENIZERS: dict[str, tuple[str, ...]] = {
+    "bm25.tokenizer": ("unicode", "ascii"),
+    "lsa.tokenizer": ("unicode", "ascii", "sklearn"),
+    "attack.tokenizer": ("unicode", "ascii"),
+}
+"""Settings that take one of these names or an import path."""

@@ -1,0 +1,160 @@
+"""The term index: which document holds which term how often. BM25, coverage and attacks all read it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from stressrag.text.tokens import Tokenizer
+
+Ints = npt.NDArray[np.int64]
+
+
+class Counts(NamedTuple):
+    """Term counts of some texts: CSR rows of (term number, frequency), terms ascending within a row."""
+
+    indptr: Ints
+    terms: npt.NDArray[np.int32]
+    tf: npt.NDArray[np.int32]
+    lengths: Ints
+
+    def row(self, i: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Term numbers and frequencies of text ``i``."""
+        s, e = self.indptr[i], self.indptr[i + 1]
+        return self.terms[s:e], self.tf[s:e]
+
+    def gather(self, rows: Ints) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """All entries of some rows: (position within ``rows``, term number, frequency)."""
+        at, take = slices(self.indptr, rows)
+        return at, self.terms[take], self.tf[take]
+
+
+def slices(indptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Positions of all entries of some CSR rows, one row after another.
+
+    Returns
+    -------
+    at : int64 array
+        For each entry its position within ``rows``.
+    take : int64 array
+        For each entry its place in the CSR arrays.
+    """
+    starts = indptr[rows]
+    sizes = indptr[rows + 1] - starts
+    at = np.repeat(np.arange(len(rows)), sizes)
+    begin = np.cumsum(sizes) - sizes
+    return at, np.arange(len(at)) + (starts - begin)[at]
+
+
+class TermIndex:
+    """Inverted index of a corpus with integer counts only, from which every statistic is derived.
+
+    Parameters
+    ----------
+    tokens : iterable of token lists
+        One list per document.
+    tokenizer : callable, optional
+        Used for queries and for further texts.
+
+    Attributes
+    ----------
+    vocabulary : dict
+        Term → number, in order of first occurrence. Terms of the corpus are below ``n_terms``; terms
+        first seen in further texts get higher numbers.
+    indptr, docs, tf : arrays
+        Postings: term ``t`` stands in ``docs[indptr[t]:indptr[t + 1]]`` (ascending), that often.
+    df : int64 array (n_terms,)
+        Document frequencies.
+    lengths : int64 array (n_docs,)
+        Tokens per document.
+    """
+
+    def __init__(self, tokens: Iterable[Sequence[str]], tokenizer: Tokenizer | None = None):
+        self.tokenizer = tokenizer
+        self._numbers: defaultdict[str, int] = defaultdict()
+        self._numbers.default_factory = self._numbers.__len__
+        lists = tokens if isinstance(tokens, list) else list(tokens)
+        doc_major, self.lengths = self._count(lists)
+        n_terms = max(1, len(self._numbers))  # SciPy knows no matrix without columns
+        # One transpose by SciPy's counting sort: documents ascend within each term.
+        matrix = sp.csr_matrix((doc_major.data, doc_major.indices, doc_major.indptr), (len(lists), n_terms)).tocsc()
+        self.n_docs, self.n_terms = len(lists), n_terms
+        self.indptr = matrix.indptr.astype(np.int64)
+        self.docs = matrix.indices
+        self.tf = matrix.data
+        self.df: Ints = np.diff(self.indptr)
+        self.total_length = int(self.lengths.sum())
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], tokenizer: Tokenizer) -> TermIndex:
+        """Index of some texts."""
+        return cls([tokenizer(t) for t in texts], tokenizer)
+
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Term → number."""
+        return self._numbers
+
+    def __contains__(self, term: object) -> bool:
+        number = self._numbers.get(term, self.n_terms)  # type: ignore[call-overload]
+        return bool(number < self.n_terms and self.df[number] > 0)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_numbers": dict(self._numbers)}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._numbers = defaultdict(None, self._numbers)  # its factory is bound to the dict itself
+        self._numbers.default_factory = self._numbers.__len__
+
+    def _count(self, lists: Sequence[Sequence[str]]) -> tuple[sp.csr_matrix, Ints]:
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        total = int(lengths.sum())
+        # __missing__ numbers a new term in C, which makes this the whole cost of reading tokens.
+        terms = np.fromiter(map(self._numbers.__getitem__, chain.from_iterable(lists)), np.int32, total)
+        indptr = np.concatenate(([0], np.cumsum(lengths)))
+        counts = sp.csr_matrix(
+            (np.ones(total, np.int32), terms, indptr), (len(lists), max(1, len(self._numbers)))
+        )
+        counts.sum_duplicates()
+        return counts, lengths
+
+    def count(self, texts: Sequence[str]) -> Counts:
+        """Term counts of further texts; unknown terms are numbered behind the corpus's own."""
+        assert self.tokenizer is not None
+        counts, lengths = self._count([self.tokenizer(t) for t in texts])
+        return Counts(counts.indptr.astype(np.int64), counts.indices, counts.data, lengths)
+
+    def query_terms(self, query: str, *, unique: bool) -> Ints:
+        """Term numbers of a query in its own order; unknown terms get numbers too.
+
+        Parameters
+        ----------
+        query : str
+            The query's text.
+        unique : bool
+            Keep only the first of repeated terms (the paper's rule) or count each.
+        """
+        assert self.tokenizer is not None
+        tokens = self.tokenizer(query)
+        terms = dict.fromkeys(tokens) if unique else tokens
+        return np.array([self._numbers[t] for t in terms], np.int64)
+
+    def document_frequency(self, terms: Ints) -> Ints:
+        """Document frequencies in the corpus, 0 for terms it does not know."""
+        df = np.zeros(len(terms), np.int64)
+        known = terms < self.n_terms
+        df[known] = self.df[terms[known]]
+        return df
+
+    def postings(self, terms: Ints) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """All postings of some terms: (position within ``terms``, document, frequency)."""
+        known = np.flatnonzero(terms < self.n_terms)
+        at, take = slices(self.indptr, terms[known])
+        return known[at], self.docs[take], self.tf[take]
