@@ -84,7 +84,9 @@ class BM25(Retriever):
 
     def _set_index(self, index: TermIndex) -> None:
         if self.variant not in VARIANTS:
-            raise StressragError(f"bm25.variant {self.variant!r} is unknown: {nearest(self.variant, VARIANTS)}")
+            raise StressragError(
+                f"bm25.variant {self.variant!r} is unknown: {nearest(self.variant, VARIANTS)}"
+            )
         if self.k1 < 0 or not 0 <= self.b <= 1:
             raise StressragError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={self.k1}, b={self.b}")
         self.weights_: Lucene = VARIANTS[self.variant](k1=float(self.k1), b=float(self.b))
@@ -161,11 +163,16 @@ class BM25(Retriever):
         return weights, sp.csr_matrix((counts.astype(np.float64), docs, indptr), shape)
 
     def _constant(self, idf: Floats) -> float:
-        return float(self.weights_.constant * np.cumsum(idf)[-1]) if self.weights_.constant and len(idf) else 0.0
+        return (
+            float(self.weights_.constant * np.cumsum(idf)[-1]) if self.weights_.constant and len(idf) else 0.0
+        )
 
     @staticmethod
     def _accumulate(
-        lists: Sequence[Ints], weights: sp.csr_matrix, entries: sp.csr_matrix | None, constants: Sequence[float]
+        lists: Sequence[Ints],
+        weights: sp.csr_matrix,
+        entries: sp.csr_matrix | None,
+        constants: Sequence[float],
     ) -> Iterator[tuple[Ints, Floats]]:
         """Sums of weight rows, added in the order of each list (SciPy adds in stored order)."""
         indptr = np.concatenate(([0], np.cumsum([len(t) for t in lists]))).astype(np.int64)
@@ -204,7 +211,9 @@ class BM25(Retriever):
         wide = sizes > _WIDE
         for v in np.unique(views.of_query[wide]):
             rows = np.flatnonzero(views.of_query == v)
-            found = self._search_wide([lists[which[r]] for r in rows], poison, counts, views.view(v), k, statistics, ties)
+            found = self._search_wide(
+                [lists[which[r]] for r in rows], poison, counts, views.view(v), k, statistics, ties
+            )
             out.docs[rows], out.scores[rows] = found.docs, found.scores
         narrow = np.flatnonzero(~wide)
         order = narrow[np.argsort(which[narrow], kind="stable")]
@@ -243,12 +252,16 @@ class BM25(Retriever):
         row, docs, clean_tf = self.index_.postings(terms)
         both = np.concatenate((row, place[inside]))
         columns = np.concatenate((docs, self.index_.n_docs + at[inside]))
-        norm = self.weights_.norm(np.concatenate((self.index_.lengths, lengths))[columns], there.average_length)
+        norm = self.weights_.norm(
+            np.concatenate((self.index_.lengths, lengths))[columns], there.average_length
+        )
         data = idf[both] * self.weights_.part(np.concatenate((clean_tf, tf[inside])), norm)
         order = np.argsort(both, kind="stable")
         indptr = np.concatenate(([0], np.cumsum(np.bincount(both, minlength=len(terms)))))
         counted = df[both[order]] > 0  # under frozen statistics a term may be unknown
-        matrices = self._matrices(data[order], counted, columns[order], indptr, self.index_.n_docs + len(visible))
+        matrices = self._matrices(
+            data[order], counted, columns[order], indptr, self.index_.n_docs + len(visible)
+        )
         clean, dirty = [], []
         local = [np.searchsorted(terms, t) for t in lists]
         for block in _blocks([int(np.diff(indptr)[t].sum()) for t in local]):
@@ -285,7 +298,14 @@ class _Delta:
         statistics: Statistics,
         ties: Ties,
     ):
-        self.bm25, self.poison, self.counts, self.views, self.k, self.ties = bm25, poison, counts, views, k, ties
+        self.bm25, self.poison, self.counts, self.views, self.k, self.ties = (
+            bm25,
+            poison,
+            counts,
+            views,
+            k,
+            ties,
+        )
         self.live = statistics == "live"
         self.term_place = np.full(len(bm25.index_.vocabulary), -1, np.int32)
         self.doc_place = np.full(bm25.index_.n_docs, -1, np.int32)
@@ -385,7 +405,9 @@ class _Delta:
         """Mean idf of the vocabulary with these poison texts indexed."""
         _, numbers, _ = self.counts.gather(slots)
         length = int(self.counts.lengths[slots].sum())
-        return self.bm25._average_idf(self.bm25.with_poison(self.bm25.statistics_, numbers, len(slots), length))
+        return self.bm25._average_idf(
+            self.bm25.with_poison(self.bm25.statistics_, numbers, len(slots), length)
+        )
 
 
 def _segment_sums(values: np.ndarray, ends: Ints) -> Ints:

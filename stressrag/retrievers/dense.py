@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from stressrag.collection.places import cache_root
 from stressrag.collection.model import Corpus
+from stressrag.collection.places import cache_root
 from stressrag.errors import StressragError
 from stressrag.retrievers.embeddings import EmbeddingCache
 from stressrag.retrievers.vectors import Role, VectorRetriever
@@ -56,7 +56,11 @@ class Dense(VectorRetriever):
     ):
         self.model, self.similarity = model, similarity
         self.query_prompt, self.document_prompt = query_prompt, document_prompt
-        self.document_tokens, self.query_tokens, self.poison_tokens = document_tokens, query_tokens, poison_tokens
+        self.document_tokens, self.query_tokens, self.poison_tokens = (
+            document_tokens,
+            query_tokens,
+            poison_tokens,
+        )
         self.batch_size, self.device = batch_size, device
         self.model_: Any = None
 

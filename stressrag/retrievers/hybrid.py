@@ -55,7 +55,9 @@ class Hybrid(Retriever):
         **settings: Any,
     ) -> Ranking:
         poison = self.checked(queries, poison, views)
-        found = [r.search_contaminated(queries, poison, views, self.depth, **settings) for r in self.retrievers]
+        found = [
+            r.search_contaminated(queries, poison, views, self.depth, **settings) for r in self.retrievers
+        ]
         return fuse(found, k, self.constant, len(self.corpus_), settings.get("ties", "clean_first"))
 
     def search_slowly(

@@ -37,7 +37,12 @@ class LSA(VectorRetriever):
     """
 
     def __init__(
-        self, dimensions: int = 64, seed: int = 0, mode: str = "frozen", tokenizer: str = "unicode", iterations: int = 5
+        self,
+        dimensions: int = 64,
+        seed: int = 0,
+        mode: str = "frozen",
+        tokenizer: str = "unicode",
+        iterations: int = 5,
     ):
         self.dimensions, self.seed, self.mode = dimensions, seed, mode
         self.tokenizer, self.iterations = tokenizer, iterations

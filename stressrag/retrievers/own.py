@@ -41,7 +41,9 @@ class Own(Retriever):
             raise StressragError(f"retriever target {self.target!r} is not callable; give a factory")
         made = factory()
         if not callable(getattr(made, "search", None)):
-            raise StressragError(f"retriever target {self.target!r} makes an object without search(queries, k)")
+            raise StressragError(
+                f"retriever target {self.target!r} makes an object without search(queries, k)"
+            )
         return made
 
     def fit(self, corpus: Corpus) -> Own:
@@ -97,7 +99,9 @@ class Own(Retriever):
         numbers = self.corpus_.numbers
         unknown = next((name for name in names if name not in numbers), None)
         if unknown is not None:
-            raise StressragError(f"{self.target!r}: search gave {unknown!r}, which is no document of the corpus")
+            raise StressragError(
+                f"{self.target!r}: search gave {unknown!r}, which is no document of the corpus"
+            )
         if len(set(names)) != len(names):
             raise StressragError(f"{self.target!r}: search gave a document twice for one query")
         if not np.isfinite(scores).all():
@@ -137,5 +141,3 @@ class Embedder(VectorRetriever):
         if vectors.dtype.kind not in "fiu":
             raise StressragError(f"retriever target {self.target!r} gave {vectors.dtype} values, not numbers")
         return vectors
-
-

@@ -126,7 +126,9 @@ def nearest_vectors(queries: np.ndarray, docs: np.ndarray, k: int) -> Ranking:
         Length of each row.
     """
     rows: list[tuple[Ints, Floats]] = []
-    largest = np.sqrt(max((float(_squares(docs[s : s + _DOCS]).max()) for s in range(0, len(docs), _DOCS)), default=0))
+    largest = np.sqrt(
+        max((float(_squares(docs[s : s + _DOCS]).max()) for s in range(0, len(docs), _DOCS)), default=0)
+    )
     for start in range(0, len(queries), _QUERIES):
         block = queries[start : start + _QUERIES]
         # A sum of d products is off by at most d * eps * |q||d|; the kernel's own error is counted too.

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional  # noqa: UP035 - OmegaConf reads these
+from typing import Any
 
 
 @dataclass
 class Dataset:
     name: str = "scifact"
-    path: Optional[str] = None
+    path: str | None = None
     split: str = "test"
-    corpus: Optional[str] = None
-    queries: Optional[str] = None
-    qrels: Optional[str] = None
+    corpus: str | None = None
+    queries: str | None = None
+    qrels: str | None = None
 
 
 @dataclass
@@ -39,16 +39,16 @@ class Dense:
     similarity: str = "cosine"
     query_prompt: str = ""
     document_prompt: str = ""
-    document_tokens: Optional[int] = None
-    query_tokens: Optional[int] = None
-    poison_tokens: Optional[int] = None
+    document_tokens: int | None = None
+    query_tokens: int | None = None
+    poison_tokens: int | None = None
     batch_size: int = 32
-    device: Optional[str] = None
+    device: str | None = None
 
 
 @dataclass
 class RRF:
-    retrievers: List[str] = field(default_factory=lambda: ["bm25", "lsa"])
+    retrievers: list[str] = field(default_factory=lambda: ["bm25", "lsa"])
     constant: float = 60.0
     depth: int = 100
 
@@ -57,7 +57,7 @@ class RRF:
 class Retriever:
     kind: str = "bm25"
     label: str = "bm25"
-    target: Optional[str] = None
+    target: str | None = None
     similarity: str = "cosine"
 
 
@@ -65,7 +65,7 @@ class Retriever:
 class Attack:
     name: str = "payload"
     anchor: str = "query"
-    terms: Optional[int] = None
+    terms: int | None = None
     strategy: str = "random"
     body: str = "payload"
     budget: int = 5
@@ -75,8 +75,8 @@ class Attack:
     payloads: str = "builtin"
     payload_order: str = "hashed"
     tokenizer: str = "unicode"
-    target: Optional[str] = None
-    grid: Optional[Dict[str, Any]] = None
+    target: str | None = None
+    grid: dict[str, Any] | None = None
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Statistics:
 
 @dataclass
 class Defense:
-    names: List[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     tau: float = 0.55
     mmr_lambda: float = 0.7
     similarity: str = "lsa"
@@ -112,8 +112,8 @@ class Settings:
     seed: int = 0
     ties: str = "clean_first"
     grade: int = 1
-    metrics: List[str] = field(default_factory=list)
-    output_dir: Optional[str] = None
+    metrics: list[str] = field(default_factory=list)
+    output_dir: str | None = None
     overwrite: bool = False
     workers: int = 1
     partners: bool = True

@@ -20,7 +20,9 @@ def ascii_words(text: str) -> list[str]:
     return _ASCII_WORDS.findall(text.lower())
 
 
-def eligible_terms(query: str, vocabulary: Container[str], tokenizer: Tokenizer = unicode_tokens) -> list[str]:
+def eligible_terms(
+    query: str, vocabulary: Container[str], tokenizer: Tokenizer = unicode_tokens
+) -> list[str]:
     """Unique content terms of a query, in its order (retrieval paper, Methodology).
 
     A term is eligible when it has at least three characters, is no English stop word and occurs in the

@@ -83,7 +83,9 @@ class TermIndex:
         doc_major, self.lengths = self._count(lists)
         n_terms = max(1, len(self._numbers))  # SciPy knows no matrix without columns
         # One transpose by SciPy's counting sort: documents ascend within each term.
-        matrix = sp.csr_matrix((doc_major.data, doc_major.indices, doc_major.indptr), (len(lists), n_terms)).tocsc()
+        matrix = sp.csr_matrix(
+            (doc_major.data, doc_major.indices, doc_major.indptr), (len(lists), n_terms)
+        ).tocsc()
         self.n_docs, self.n_terms = len(lists), n_terms
         self.indptr = matrix.indptr.astype(np.int64)
         self.docs = matrix.indices

@@ -1,0 +1,217 @@
+"""Attacks: anchor x body x budget, and the poison documents that they give."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from stressrag.attacks.anchors import Terms, full_query, no_anchor
+from stressrag.attacks.bodies import Body, CorpusNeutral, Payload, Target, neutral, no_body
+from stressrag.attacks.draw import draw
+from stressrag.attacks.payloads import Payloads, load_payloads
+from stressrag.collection.model import Corpus, Queries
+from stressrag.errors import StressragError, nearest
+from stressrag.plugins import import_target
+from stressrag.text.eligible import ascii_words, eligible_terms
+from stressrag.text.index import TermIndex
+from stressrag.text.tokens import unicode_tokens
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an attack's texts depend on: everything but budget, scope and targets.
+
+    Attributes are those of the config node ``attack``.
+    """
+
+    name: str
+    anchor: str
+    body: str
+    terms: int | None = None
+    strategy: str | None = None
+    payloads: str = "builtin"
+    payload_order: str = "hashed"
+    tokenizer: str = "unicode"
+    target: str | None = None
+    seed: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Whether there is no poison at all."""
+        return self.anchor == self.body == "none" and self.target is None
+
+
+@dataclass(frozen=True, eq=False)
+class Poison:
+    """The poison documents of every target.
+
+    Attributes
+    ----------
+    texts : list of list of str
+        ``texts[i][j]`` is document ``j`` of query ``i``; the first P of a row are the budget P.
+    coverage : float array (n_queries,)
+        Share of the query's eligible terms that the anchor holds.
+    notes : dict
+        What did not go as asked, counted (``fewer_terms``, ``no_terms``, ``short_snippets``, …).
+    """
+
+    texts: list[list[str]]
+    coverage: np.ndarray
+    notes: Mapping[str, int]
+
+
+@dataclass(eq=False)
+class AttackContext:
+    """What attacks may know of the collection.
+
+    Attributes
+    ----------
+    corpus : Corpus
+        The clean corpus.
+    queries : Queries
+        All judged queries, in the order of the judgments.
+    index : TermIndex
+        The clean corpus under BM25's tokeniser.
+    """
+
+    corpus: Corpus
+    queries: Queries
+    index: TermIndex
+    _payloads: dict[str, Payloads] = field(default_factory=dict)
+    _eligible: dict[str, list[list[str]]] = field(default_factory=dict)
+
+    def payloads(self, name: str) -> Payloads:
+        """The payload set of that name, read once."""
+        if name not in self._payloads:
+            self._payloads[name] = load_payloads(name)
+        return self._payloads[name]
+
+    def eligible(self, tokenizer: str) -> list[list[str]]:
+        """The eligible terms of every judged query."""
+        if tokenizer not in self._eligible:
+            cut = _WORDS.get(tokenizer) or import_target(tokenizer, "attack.tokenizer")
+            self._eligible[tokenizer] = [eligible_terms(q, self.index, cut) for q in self.queries.texts]
+        return self._eligible[tokenizer]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The clean documents' texts."""
+        return self.corpus.texts
+
+
+_WORDS: dict[str, Callable[[str], list[str]]] = {"unicode": unicode_tokens, "ascii": ascii_words}
+
+
+def generate(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
+    """The poison documents of a recipe for every judged query, ``budget`` each.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The attack.
+    context : AttackContext
+        The collection.
+    budget : int
+        Documents per target; a smaller budget's documents are the first of a larger one's.
+    """
+    eligible = context.eligible(recipe.tokenizer)
+    anchor, body = _anchor(recipe, context), _body(recipe, context)
+    notes: Counter[str] = Counter()
+    texts, coverage = [], []
+    targets = zip(context.queries.ids, context.queries.texts, eligible, strict=True)
+    for place, (query_id, query, terms) in enumerate(targets):
+        opening = anchor(query, query_id, terms)
+        row = []
+        for number in range(budget):
+            rest, as_asked = body(Target(query_id, query, place), number)
+            row.append(f"{opening.text} {rest}".strip())
+            notes["short_snippets"] += not as_asked
+        if recipe.anchor == "terms":
+            notes["fewer_terms"] += 0 < len(terms) < (recipe.terms or 1)
+            notes["no_terms"] += not terms
+        notes["empty_texts"] += row.count("")
+        texts.append(row)
+        coverage.append(opening.coverage)
+    return Poison(texts, np.array(coverage), {k: v for k, v in sorted(notes.items()) if v})
+
+
+def _anchor(recipe: Recipe, context: AttackContext) -> Callable[[str, str, Sequence[str]], Any]:
+    if recipe.anchor == "terms":
+        if recipe.terms is None:
+            raise StressragError("attack.anchor=terms needs the number of terms: set attack.terms")
+        return Terms(recipe.terms, recipe.strategy or "random", context.index, recipe.seed)
+    return full_query if recipe.anchor == "query" else no_anchor
+
+
+def _body(recipe: Recipe, context: AttackContext) -> Body:
+    if recipe.target is not None:
+        return _Own(recipe.target, context)
+    if recipe.body == "none":
+        return no_body
+    if recipe.body == "neutral":
+        return neutral
+    payload = Payload(context.payloads(recipe.payloads), recipe.payload_order, recipe.seed)
+    if recipe.body == "payload":
+        return payload
+    return CorpusNeutral(context.texts.__getitem__, context.index, payload, recipe.seed)
+
+
+class _Own:
+    """The user's function(query, query_id, number, context) as a body."""
+
+    def __init__(self, target: str, context: AttackContext):
+        self.target, self.context = target, context
+        self.function = import_target(target, "attack")
+
+    def __call__(self, target: Target, number: int) -> tuple[str, bool]:
+        text = self.function(target.query, target.query_id, number, self.context)
+        if not isinstance(text, str):
+            raise StressragError(f"attack target {self.target!r} gave {type(text).__name__}, not a text")
+        return text, True
+
+
+def choose_targets(targets: Any, queries: Queries, seed: int) -> np.ndarray:
+    """Which queries are attacked.
+
+    Parameters
+    ----------
+    targets : "all", float or list of str
+        All, a fraction of the queries (the first by a hash of seed and id, so that a larger fraction
+        holds a smaller one), or query ids.
+    queries : Queries
+        All judged queries.
+    seed : int
+        The config's seed.
+
+    Returns
+    -------
+    bool array (n_queries,)
+    """
+    chosen = np.zeros(len(queries), bool)
+    if isinstance(targets, str) and targets == "all":
+        return ~chosen
+    if isinstance(targets, float):
+        order = sorted(range(len(queries)), key=lambda i: draw(seed, "target", queries.ids[i]))
+        chosen[order[: math.ceil(targets * len(queries) - 1e-9)]] = True
+        return chosen
+    for name in targets:
+        if str(name) not in queries.numbers:
+            near = nearest(str(name), queries.ids) if len(queries) <= 2000 else "give ids of judged queries"
+            raise StressragError(f"attack.targets: no judged query {str(name)!r}; {near[:300]}")
+        chosen[queries.numbers[str(name)]] = True
+    return chosen
+
+
+def groups(queries: Queries, size: int) -> np.ndarray:
+    """The injection group of each query: its metadata's ``group``, else runs of ``size`` in file order."""
+    named = [m.get("group") for m in queries.metadata]
+    if all(g is not None for g in named) and named:
+        numbers: dict[str, int] = {}
+        return np.array([numbers.setdefault(str(g), len(numbers)) for g in named])
+    return np.arange(len(queries)) // size

@@ -1,0 +1,73 @@
+"""Overlap admission: reject a candidate that holds too much of the query (retrieval paper, admission control)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stressrag.defenses.base import Pool, keep
+from stressrag.retrievers.base import PoisonTexts, distinct
+from stressrag.retrievers.ranking import Floats, Ints, Ranking
+from stressrag.retrievers.weights import Lucene
+from stressrag.text.index import Counts, TermIndex
+
+
+class Overlap:
+    """Rejects candidates whose coverage is at or above a threshold.
+
+    Coverage is the idf sum of the unique query terms that the document holds over the idf sum of the
+    unique query terms that the clean corpus knows; idf is Lucene's, of the clean corpus.
+
+    Parameters
+    ----------
+    index : TermIndex
+        The clean corpus.
+    tau : float
+        The threshold; above 1 nothing is rejected.
+    """
+
+    name = "overlap"
+
+    def __init__(self, index: TermIndex, tau: float):
+        self.index, self.tau = index, tau
+        self._counts: tuple[PoisonTexts, Counts] | None = None
+
+    def apply(self, pool: Pool, k: int) -> Ranking:
+        return keep(pool.candidates, self.coverage(pool) < self.tau)
+
+    def coverage(self, pool: Pool) -> Floats:
+        """Coverage of each candidate, (n_queries, pool size); 0 at empty places."""
+        if self._counts is None or self._counts[0] is not pool.poison:
+            self._counts = (pool.poison, self.index.count(pool.poison.texts))
+        out = np.zeros(pool.candidates.docs.shape)
+        queries, which = distinct(pool.queries)
+        for q, query in enumerate(queries):
+            rows = np.flatnonzero(which == q)
+            docs = pool.candidates.docs[rows]
+            unique, back = np.unique(docs, return_inverse=True)
+            covered = self._covered(self.index.query_terms(query, unique=True), unique, pool)
+            out[rows] = covered[back].reshape(docs.shape)
+        return out
+
+    def _covered(self, terms: Ints, docs: Ints, pool: Pool) -> Floats:
+        """Coverage of one query's terms by some documents, (n_documents,)."""
+        idf = Lucene().idf(self.index.n_docs, self.index.document_frequency(terms))
+        terms, idf = terms[idf > 0], idf[idf > 0]
+        held = np.zeros((len(docs), len(terms)), bool)
+        clean = (docs >= 0) & (docs < pool.n_docs)
+        at, found, _ = self.index.postings(terms)
+        place = np.minimum(np.searchsorted(docs, found), len(docs) - 1)
+        there = docs[place] == found
+        held[place[there], at[there]] = True
+        assert self._counts is not None
+        bad = np.flatnonzero(~clean & (docs >= 0))
+        row, numbers, _ = self._counts[1].gather(pool.poison.slots[docs[bad] - pool.n_docs])
+        order = np.argsort(terms)
+        hit = np.minimum(np.searchsorted(terms, numbers, sorter=order), max(len(terms) - 1, 0))
+        if len(terms):
+            same = terms[order][hit] == numbers
+            held[bad[row[same]], order[hit[same]]] = True
+        total, everything = np.zeros(len(docs)), 0.0
+        for t, weight in enumerate(idf):  # one order of addition, so that full coverage is exactly 1
+            total += np.where(held[:, t], weight, 0.0)
+            everything += weight
+        return total / everything if everything else total
