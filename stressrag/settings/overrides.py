@@ -92,17 +92,17 @@ def _near_key(key: str, valid: set[str]) -> str:
 
 
 def _parse(word: str) -> Any:
-    from hydra.errors import OverrideParseException
+    from hydra.errors import HydraException
 
     key, _, text = word.partition("=")
     try:
         return _parser().parse_override(word)
-    except OverrideParseException:
+    except HydraException:
         # A bare ~/x, a(b) or é is no word of Hydra's grammar; as a quoted string it is one.
         quoted = text.replace("\\", "\\\\").replace("'", "\\'")
         try:
             return _parser().parse_override(f"{key}='{quoted}'")
-        except OverrideParseException as e:
+        except HydraException as e:
             raise StressragError(f"cannot read {word!r}: {str(e).splitlines()[0]}") from e
 
 

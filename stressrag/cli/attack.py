@@ -1,0 +1,68 @@
+"""``attack``: the poison documents of one attack, as a file to look at or to index elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from stressrag.cli.help import settings_help
+from stressrag.errors import StressragError
+
+EXAMPLES = (
+    "attack attack=query_only out=poison.jsonl",
+    "attack attack=partial attack.terms=2 attack.strategy=idf out=poison.jsonl",
+    "attack dataset=folder dataset.path=my-collection attack=payload attack.budget=3 out=-",
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """The verb; returns the exit code."""
+    if {"-h", "--help"} & set(argv):
+        what = """Write an attack's poison documents as JSON lines in BEIR's corpus layout.
+out=FILE says where (out=- for standard output)."""
+        print(settings_help("attack", what, EXAMPLES))
+        return 0
+    out = [w.partition("=")[2] for w in argv if w.startswith("out=")]
+    if len(out) != 1 or not out[0]:
+        raise StressragError("attack needs out=FILE, such as out=poison.jsonl (out=- for standard output)")
+    from stressrag.experiment.conditions import condition
+    from stressrag.settings.compose import only
+
+    lines = _lines(condition(only([w for w in argv if not w.startswith("out=")])))
+    if out[0] == "-":
+        sys.stdout.write("".join(lines))
+        return 0
+    from stressrag.records.files import write_text
+
+    write_text(Path(out[0]).expanduser(), "".join(lines))
+    print(f"{len(lines)} poison documents written: {out[0]}")
+    return 0
+
+
+def _lines(c: object) -> list[str]:
+    from stressrag.attacks.poison import AttackContext, choose_targets, generate
+    from stressrag.experiment.conditions import Condition
+    from stressrag.experiment.engine import poison_id
+    from stressrag.experiment.run import load_collection
+    from stressrag.text.index import TermIndex
+    from stressrag.text.tokens import get_tokenizer
+
+    assert isinstance(c, Condition)
+    if c.clean:
+        raise StressragError("attack=clean has no poison documents; choose another attack")
+    collection = load_collection(dict(c.dataset))
+    bm25 = next((leaf for leaf in c.retriever.leaves if "bm25" in leaf.kind), None)
+    tokenizer = dict(bm25.parameters)["tokenizer"] if bm25 else c.recipe.tokenizer
+    index = TermIndex.from_texts(collection.corpus.texts, get_tokenizer(tokenizer))
+    queries = collection.evaluated
+    poison = generate(c.recipe, AttackContext(collection.corpus, queries, index), c.budget)
+    out = []
+    for q in choose_targets(c.targets, queries, c.recipe.seed).nonzero()[0]:
+        for number, text in enumerate(poison.texts[q]):
+            about = {"poison": True, "target": queries.ids[q], "number": number, "attack": c.recipe.name}
+            about["coverage"] = round(float(poison.coverage[q]), 6)
+            line = {"_id": poison_id(queries.ids[q], number), "title": "", "text": text, "metadata": about}
+            out.append(json.dumps(line, ensure_ascii=False) + "\n")
+    return out

@@ -1,0 +1,281 @@
+"""Conditions: what one line of a result table rests on, and nothing else.
+
+Settings hold more than a condition depends on (``lsa.seed`` says nothing of a BM25 run). A ``Condition``
+keeps what can move its numbers; two combinations of settings that come to the same one are run once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from stressrag.attacks.poison import Recipe
+from stressrag.errors import StressragError, nearest
+from stressrag.retrievers.base import Retriever
+from stressrag.settings.places import choices, config_folder
+from stressrag.settings.schema import Settings
+
+_NODES = {"bm25": "bm25", "rank_bm25": "bm25", "lsa": "lsa", "dense": "dense"}
+
+
+@dataclass(frozen=True)
+class RetrieverSpec:
+    """A retriever as a value: its label, kind, parameters and, for a hybrid, what it fuses."""
+
+    label: str
+    kind: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+    components: tuple[RetrieverSpec, ...] = ()
+
+    @property
+    def leaves(self) -> tuple[RetrieverSpec, ...]:
+        """The retrievers that search for it."""
+        return self.components or (self,)
+
+    @property
+    def slow(self) -> bool:
+        """Whether its contaminated search re-indexes for every view."""
+        refit = ("mode", "refit") in self.parameters
+        return self.kind in ("rank_bm25", "python") or refit or any(c.slow for c in self.components)
+
+    def build(self) -> Retriever:
+        """A new retriever, not fitted; only leaves are built."""
+        parameters = dict(self.parameters)
+        if self.kind == "bm25":
+            from stressrag.retrievers.bm25 import BM25 as Kind
+        elif self.kind == "rank_bm25":
+            from stressrag.retrievers.rank_bm25 import RankBM25 as Kind  # type: ignore[assignment]
+        elif self.kind == "lsa":
+            from stressrag.retrievers.lsa import LSA as Kind  # type: ignore[assignment]
+        elif self.kind == "dense":
+            from stressrag.retrievers.dense import Dense as Kind  # type: ignore[assignment]
+        elif self.kind == "embedder":
+            from stressrag.retrievers.own import Embedder as Kind  # type: ignore[assignment]
+        else:
+            from stressrag.retrievers.own import Own as Kind  # type: ignore[assignment]
+        return Kind(**parameters)
+
+    def describe(self) -> dict[str, Any]:
+        """Its parameters by name, those of components below their labels."""
+        own = dict(self.parameters)
+        return {**own, **{c.label: c.describe() for c in self.components}} if self.components else own
+
+
+@dataclass(frozen=True)
+class DefenseSpec:
+    """A defense as a value: its name and what it depends on."""
+
+    name: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+    similarity: RetrieverSpec | None = None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One cell of an experiment.
+
+    Attributes
+    ----------
+    dataset : tuple
+        Name, path, split and explicit files.
+    budget : int
+        Poison documents per target; 0 for clean.
+    scope, statistics : str or None
+        ``None`` for clean.
+    targets : "all", float or tuple of str
+        Which queries are attacked.
+    partner : bool
+        Added for comparison rather than asked for; no part of the identity.
+    """
+
+    dataset: tuple[tuple[str, str | None], ...]
+    retriever: RetrieverSpec
+    recipe: Recipe
+    budget: int
+    scope: str | None
+    statistics: str | None
+    targets: Any
+    group_size: int | None
+    defense: tuple[DefenseSpec, ...]
+    k: int
+    pool: int | None
+    ties: str
+    grade: int
+    partner: bool = False
+
+    @property
+    def clean(self) -> bool:
+        """Whether there is no poison."""
+        return self.budget == 0
+
+    @property
+    def depth(self) -> int:
+        """Candidates needed of the retriever."""
+        return max(self.k, self.pool or 0)
+
+    def config(self) -> dict[str, Any]:
+        """The condition as plain values, the short ones first."""
+        r, named = self.recipe, self.recipe.anchor == "terms"
+        return {
+            "dataset": dict(self.dataset)["name"],
+            "retriever": self.retriever.label,
+            "attack": r.name,
+            "anchor": r.anchor,
+            "terms": r.terms if named else None,
+            "strategy": r.strategy if named else None,
+            "body": r.body,
+            "budget": self.budget,
+            "scope": self.scope,
+            "defense": "+".join(d.name for d in self.defense) or "none",
+            "statistics": self.statistics,
+            "targets": list(self.targets) if isinstance(self.targets, tuple) else self.targets,
+            "k": self.k,
+            "pool": self.pool,
+            "ties": self.ties,
+            "grade": self.grade,
+            "seed": r.seed,
+            "group_size": self.group_size,
+            "split": dict(self.dataset)["split"],
+            "retriever_kind": self.retriever.kind,
+            "retriever_settings": self.retriever.describe(),
+            "attack_settings": {k: v for k, v in asdict(r).items() if k in _ATTACK_SETTINGS and v is not None},
+            "defense_settings": {d.name: _defense_settings(d) for d in self.defense},
+        }
+
+    @cached_property
+    def id(self) -> str:
+        """A readable name with a hash of the whole condition."""
+        parts = [self.retriever.label, self.recipe.name]
+        if self.recipe.anchor == "terms":
+            parts.append(f"{self.recipe.strategy}{self.recipe.terms}")
+        if not self.clean:
+            parts += [f"P{self.budget}", str(self.scope)]
+        parts += [d.name for d in self.defense]
+        return f"{slug('-'.join(parts))}-{digest({**self.config(), 'dataset': self.dataset})[:8]}"
+
+
+_ATTACK_SETTINGS = ("payloads", "payload_order", "tokenizer", "target")
+
+
+def _defense_settings(defense: DefenseSpec) -> dict[str, Any]:
+    out = dict(defense.parameters)
+    if defense.similarity:
+        out["similarity"] = {defense.similarity.label: defense.similarity.describe()}
+    return out
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a plain value, the same in every process."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+def slug(text: str) -> str:
+    """A text as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "_", text)
+
+
+def condition(settings: Settings) -> Condition:
+    """The condition that some settings come to."""
+    s, a = settings, settings.attack
+    # A body or draw that an attack does not use must not tell two conditions apart.
+    uses_payload = a.body in ("payload", "corpus_neutral") and not a.target
+    recipe = Recipe(
+        name=a.name,
+        anchor=a.anchor,
+        body=a.body,
+        terms=a.terms if a.anchor == "terms" else None,
+        strategy=a.strategy if a.anchor == "terms" else None,
+        payloads=a.payloads if uses_payload else "builtin",
+        payload_order=a.payload_order if uses_payload else "hashed",
+        tokenizer=a.tokenizer,
+        target=a.target,
+        seed=s.seed,
+    )
+    clean = recipe.clean
+    targets = tuple(a.targets) if isinstance(a.targets, list) else a.targets
+    return Condition(
+        dataset=tuple((n, getattr(s.dataset, n)) for n in ("name", "path", "split", "corpus", "queries", "qrels")),
+        retriever=retriever_spec(s),
+        recipe=clean_recipe(recipe) if clean else recipe,
+        budget=0 if clean else a.budget,
+        scope=None if clean else a.scope,
+        statistics=None if clean else getattr(s.statistics, a.scope),
+        targets="all" if clean else targets,
+        group_size=a.group_size if a.scope == "group" and not clean else None,
+        defense=tuple(_defense_spec(name, s) for name in s.defense.names),
+        k=s.k,
+        pool=s.pool if s.defense.names else None,
+        ties=s.ties,
+        grade=s.grade,
+    )
+
+
+def clean_recipe(recipe: Recipe) -> Recipe:
+    """The recipe of the clean condition beside an attack."""
+    return Recipe("clean", "none", "none", tokenizer=recipe.tokenizer, seed=recipe.seed)
+
+
+def partners(asked: Iterable[Condition]) -> list[Condition]:
+    """Conditions in order, once each, with the clean and undefended ones that comparison needs."""
+    out: dict[Condition, Condition] = {c: c for c in asked}
+    for c in list(out):
+        bare = replace(c, defense=(), pool=None)
+        for other in (_clean(bare), bare, _clean(c)):
+            out.setdefault(other, replace(other, partner=True))
+    return sorted(out.values(), key=lambda c: not c.clean)
+
+
+def _clean(c: Condition) -> Condition:
+    return replace(
+        c, recipe=clean_recipe(c.recipe), budget=0, scope=None, statistics=None, targets="all", group_size=None
+    )
+
+
+def retriever_spec(settings: Settings) -> RetrieverSpec:
+    """The retriever that some settings name."""
+    r = settings.retriever
+    if r.kind == "hybrid":
+        rrf = settings.rrf
+        leaves = tuple(_leaf(name, settings) for name in rrf.retrievers)
+        if len(set(leaves)) != len(leaves):
+            raise StressragError(f"rrf.retrievers={rrf.retrievers}: a retriever stands there twice")
+        return RetrieverSpec(r.label, "hybrid", (("constant", rrf.constant), ("depth", rrf.depth)), leaves)
+    return _leaf(r.kind, settings, r.label)
+
+
+def _leaf(name: str, settings: Settings, label: str | None = None) -> RetrieverSpec:
+    r = settings.retriever
+    if name == "python":
+        return RetrieverSpec(label or name, name, (("target", r.target),))
+    if name == "embedder":
+        return RetrieverSpec(label or name, name, (("target", r.target), ("similarity", r.similarity)))
+    if name in _NODES:
+        return RetrieverSpec(label or name, name, tuple(asdict(getattr(settings, _NODES[name])).items()))
+    valid = {n for n in choices("retriever") if n not in ("hybrid",)}
+    if name not in valid:
+        raise StressragError(f"rrf.retrievers: no retriever {name!r}; {nearest(name, valid)}")
+    choice: Any = OmegaConf.to_container(OmegaConf.load(config_folder() / "retriever" / f"{name}.yaml"))
+    merged = {**asdict(settings.dense), **choice["dense"]}
+    return RetrieverSpec(name, "dense", tuple(merged.items()))
+
+
+def _defense_spec(name: str, settings: Settings) -> DefenseSpec:
+    d = settings.defense
+    if name == "overlap":
+        index = (("tokenizer", settings.bm25.tokenizer),)
+        return DefenseSpec(name, (("tau", d.tau), *index))
+    if name == "mmr":
+        return DefenseSpec(name, (("lambda", d.mmr_lambda),), _leaf(d.similarity, settings))
+    from stressrag.plugins import entry_point_names
+
+    if ":" not in name and name not in entry_point_names("defenses"):
+        valid = {"overlap", "mmr", *entry_point_names("defenses")}
+        raise StressragError(f"defense.names: no defense {name!r}; {nearest(name, valid)} or package.module:name")
+    return DefenseSpec(name)

@@ -1,0 +1,62 @@
+"""Writing whole files or none, and saying clearly why not."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stressrag.errors import StressragError
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Have ``write`` fill a temporary file beside ``path``, then put it in place in one step.
+
+    Raises
+    ------
+    StressragError
+        When the disk is full or the folder cannot be written; nothing is left behind.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(part)
+        with open(part, "rb+") as f:
+            os.fsync(f.fileno())
+        os.replace(part, path)
+    except OSError as e:
+        part.unlink(missing_ok=True)
+        raise cannot_write(path, e) from e
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def cannot_write(path: Path, error: OSError) -> StressragError:
+    """The error for a file that could not be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StressragError(f"the disk is full: cannot write {path}; make room and run the same command again")
+    return StressragError(f"cannot write {path}: {error.strerror or error}; choose another output_dir")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in one step."""
+    write_atomically(path, lambda part: part.write_text(text, "utf-8") and None)  # type: ignore[func-returns-value]
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON in one step; NaN is not JSON and is refused."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file."""
+    h = hashlib.sha256()
+    with open(path, "rb") as f:
+        while chunk := f.read(1 << 20):
+            h.update(chunk)
+    return h.hexdigest()

@@ -1,0 +1,128 @@
+"""The table that a run prints: settings that vary as columns, the rest in the heading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_SETTINGS = ("dataset", "retriever", "attack", "terms", "strategy", "budget", "scope", "defense", "k", "targets")
+_DEEP = ("statistics", "seed", "ties", "grade", "retriever_settings", "attack_settings", "defense_settings")
+_NAMES = {"budget": "P"}
+_METRICS = ("TargetExp", "AnyExp", "Evid", "SafeR", "PoisonCount", "Shortage")
+_SHORT = {"PoisonCount": "#P"}
+
+
+def table(summary: Mapping[str, Any]) -> str:
+    """The readable table of a summary."""
+    conditions = summary["conditions"]
+    configs = [c["config"] for c in conditions]
+    vary = [s for s in _SETTINGS if len({str(c[s]) for c in configs}) > 1]
+    deep = _differing(configs)
+    metrics = _metrics(conditions)
+    head = [_NAMES.get(s, s) for s in vary] + list(deep) + ["n", *(_SHORT.get(m, m) for m in metrics)]
+    rows = []
+    for c in conditions:
+        config = c["config"]
+        cells = [_setting(s, config) for s in vary] + [_flat(config).get(name, "") for name in deep]
+        rows.append([*cells, str(c["n_queries"]), *(_number(m, c["metrics"].get(m)) for m in metrics)])
+    left = len(vary) + len(deep)
+    return "\n".join([_heading(summary, configs, vary), "", *_align(head, rows, left), *_footnotes(summary)])
+
+
+def _metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Ranking quality, the standard ones, then the user's own."""
+    names = list(dict.fromkeys(m for c in conditions for m in c["metrics"]))
+    quality = [m for m in names if "@" in m]
+    known = {"CrossExp", "PoisonFraction", "FirstPoisonRank", "FirstEvidenceRank", "Coverage"}
+    known |= {"EvidClean", "EvidPoison", "NoEvidClean", "NoEvidPoison"}
+    shown = [m for m in _METRICS if m in names]
+    if not any(c["metrics"].get("Shortage") for c in conditions):
+        shown.remove("Shortage")
+    if any(c["metrics"].get("CrossExp") for c in conditions):
+        shown.insert(2, "CrossExp")
+    coverage = ["Coverage"] if any(c["config"]["anchor"] == "terms" for c in conditions) else []
+    return [*coverage, *quality, *shown, *(m for m in names if m not in {*quality, *_METRICS, *known})]
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, str]:
+    out: dict[str, str] = {}
+
+    def walk(prefix: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for k, v in value.items():
+                walk(f"{prefix}.{k}" if prefix else k, v)
+        else:
+            out[prefix] = "" if value is None else str(value)
+
+    for name in _DEEP:
+        walk("" if name.endswith("_settings") else name, config[name])
+    return out
+
+
+def _differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Deeper settings that tell two conditions apart which no short setting tells apart."""
+    by_short: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for c in configs:
+        by_short.setdefault(tuple(str(c[s]) for s in _SETTINGS), []).append(_flat(c))
+    names: dict[str, None] = {}
+    for same in by_short.values():
+        for name in dict.fromkeys(n for flat in same for n in flat):
+            if len({flat.get(name) for flat in same}) > 1:
+                names[name] = None
+    return list(names)
+
+
+def _setting(name: str, config: Mapping[str, Any]) -> str:
+    value = config[name]
+    if name == "budget" and value == 0:
+        return "-"
+    return "-" if value is None else str(value)
+
+
+def _number(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if name == "PoisonCount":
+        return f"{value:.2f}"
+    return f"{value:.3f}"
+
+
+def _align(head: list[str], rows: list[list[str]], left: int) -> list[str]:
+    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+
+    def line(cells: list[str]) -> str:
+        return "  ".join(
+            c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))
+        ).rstrip()
+
+    return [line(head), "  ".join("-" * w for w in widths), *map(line, rows)]
+
+
+def _heading(summary: Mapping[str, Any], configs: Sequence[Mapping[str, Any]], vary: Sequence[str]) -> str:
+    fixed = []
+    for s in _SETTINGS:
+        value = configs[0][s]
+        if s not in vary and value is not None and not (s == "targets" and value == "all"):
+            fixed.append(f"{_NAMES.get(s, s)} {value}")
+    return f"{len(configs)} conditions: " + ", ".join(fixed) if len(configs) > 1 else ", ".join(fixed)
+
+
+def _footnotes(summary: Mapping[str, Any]) -> list[str]:
+    conditions = summary["conditions"]
+    out = [""]
+    left_out = max(c["n_left_out"] for c in conditions)
+    if left_out:
+        out.append(f"{left_out} queries without relevant documents are left out of the means.")
+    if any(c["partner"] for c in conditions):
+        out.append("Clean and undefended conditions were added for comparison (partners=false leaves them out).")
+    for name, notes in summary["warnings"].items():
+        out.extend(f"{name}: {note}" for note in notes)
+    kinds = {"fewer_terms": "targets have fewer eligible terms than asked; all of them are used",
+             "no_terms": "targets have no eligible term; their poison is the body alone",
+             "short_snippets": "neutral snippets are shorter than their payload",
+             "empty_texts": "poison documents are empty"}  # fmt: skip
+    for kind, words in kinds.items():
+        counts = [c["notes"][kind] for c in conditions if kind in c["notes"]]
+        if counts:
+            out.append(f"Up to {max(counts)} {words}.")
+    return out if len(out) > 1 else []
