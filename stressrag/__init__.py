@@ -1,3 +1,79 @@
-"""stressrag: stress-tests of retrieval and RAG against poisoned corpora."""
+"""stressrag: stress-tests of retrieval and RAG against poisoned corpora.
+
+>>> import stressrag as sr
+>>> run = sr.sweep("dataset=scifact", "retriever=bm25,lsa", "attack=query_only")  # doctest: +SKIP
+>>> run.summary["conditions"][0]["metrics"]["nDCG@10"]  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from stressrag.api import run, sweep
+    from stressrag.collection import Collection, Corpus, Qrels, Queries, load_dataset, load_folder
+    from stressrag.errors import StressragError
+    from stressrag.metrics.base import Metric, TopK
+    from stressrag.records.folder import Run, open_run
+    from stressrag.retrievers.base import Retriever
+    from stressrag.retrievers.bm25 import BM25
+    from stressrag.retrievers.dense import Dense
+    from stressrag.retrievers.hybrid import Hybrid
+    from stressrag.retrievers.lsa import LSA
+    from stressrag.retrievers.own import Embedder, Own
+    from stressrag.retrievers.ranking import Ranking, Views
+
+_HOMES = {
+    "stressrag.api": ("run", "sweep"),
+    "stressrag.collection": ("Collection", "Corpus", "Qrels", "Queries", "load_dataset", "load_folder"),
+    "stressrag.errors": ("StressragError",),
+    "stressrag.metrics.base": ("Metric", "TopK"),
+    "stressrag.records.folder": ("Run", "open_run"),
+    "stressrag.retrievers.base": ("Retriever",),
+    "stressrag.retrievers.bm25": ("BM25",),
+    "stressrag.retrievers.dense": ("Dense",),
+    "stressrag.retrievers.hybrid": ("Hybrid",),
+    "stressrag.retrievers.lsa": ("LSA",),
+    "stressrag.retrievers.own": ("Embedder", "Own"),
+    "stressrag.retrievers.ranking": ("Ranking", "Views"),
+}
+_WHERE = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BM25",
+    "LSA",
+    "Collection",
+    "Corpus",
+    "Dense",
+    "Embedder",
+    "Hybrid",
+    "Metric",
+    "Own",
+    "Qrels",
+    "Queries",
+    "Ranking",
+    "Retriever",
+    "Run",
+    "StressragError",
+    "TopK",
+    "Views",
+    "load_dataset",
+    "load_folder",
+    "open_run",
+    "run",
+    "sweep",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when first used, so that ``python -m stressrag --help`` stays quick.
+    if name not in _WHERE:
+        raise AttributeError(f"module 'stressrag' has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

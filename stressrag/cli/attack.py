@@ -59,7 +59,7 @@ def _lines(c: object) -> list[str]:
     queries = collection.evaluated
     poison = generate(c.recipe, AttackContext(collection.corpus, queries, index), c.budget)
     out = []
-    for q in choose_targets(c.targets, queries, c.recipe.seed).nonzero()[0]:
+    for q in choose_targets(c.targets, queries, c.recipe.seed).nonzero()[0].tolist():
         for number, text in enumerate(poison.texts[q]):
             about = {"poison": True, "target": queries.ids[q], "number": number, "attack": c.recipe.name}
             about["coverage"] = round(float(poison.coverage[q]), 6)

@@ -9,7 +9,13 @@ from stressrag.settings.places import GRID, choices, groups, settings
 
 def settings_help(verb: str, what: str, examples: Sequence[str], *, grid: bool = False) -> str:
     """Groups with their choices, settings with their defaults, and examples."""
-    lines = [what, "", f"usage: python -m stressrag {verb} [group=choice …] [setting=value …]", "", "examples:"]
+    lines = [
+        what,
+        "",
+        f"usage: python -m stressrag {verb} [group=choice …] [setting=value …]",
+        "",
+        "examples:",
+    ]
     lines += [f"  python -m stressrag {e}" for e in examples]
     lines += ["", "groups:"]
     names = [*groups(), GRID] if grid else groups()

@@ -17,9 +17,12 @@ def hydra_main(verb: str, argv: Sequence[str]) -> int:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
+    from stressrag.settings.overrides import parse
     from stressrag.settings.places import choices, config_folder
     from stressrag.settings.schema import Settings
 
+    # Our words for a misspelt name are better than Hydra's; flags take values without an equals sign.
+    parse([w for w in argv if "=" in w and not w.startswith(("-", "hydra.", "hydra/"))])
     ConfigStore.instance().store(name="schema", node=Settings)
     quiet = [
         "hydra.run.dir=.",
@@ -40,7 +43,9 @@ def hydra_main(verb: str, argv: Sequence[str]) -> int:
     sys.argv = ["stressrag", *words, *quiet]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors itself and exits with 1
     try:
-        job = hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(_Job(verb))
+        job = hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(
+            _Job(verb)
+        )
         job()
     except (HydraException, OmegaConfBaseException) as e:
         raise StressragError(str(e).strip().split("\n")[0]) from e

@@ -35,7 +35,8 @@ class MMR:
         docs, scores = pool.candidates.docs, pool.candidates.scores
         bad = self.vectors.prepared(pool.poison, lambda texts: self.vectors.embed(texts, "poison"))
         rows = [
-            self._order(docs[s : s + _ROWS], scores[s : s + _ROWS], bad, pool, k) for s in range(0, len(docs), _ROWS)
+            self._order(docs[s : s + _ROWS], scores[s : s + _ROWS], bad, pool, k)
+            for s in range(0, len(docs), _ROWS)
         ]
         order = np.concatenate(rows) if rows else np.empty((0, min(k, docs.shape[1])), np.int64)
         return Ranking(np.take_along_axis(docs, order, 1), np.take_along_axis(scores, order, 1))

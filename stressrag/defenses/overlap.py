@@ -1,4 +1,4 @@
-"""Overlap admission: reject a candidate that holds too much of the query (retrieval paper, admission control)."""
+"""Overlap admission (retrieval paper): reject a candidate that holds too much of the query."""
 
 from __future__ import annotations
 

@@ -145,7 +145,9 @@ class Condition:
             "split": dict(self.dataset)["split"],
             "retriever_kind": self.retriever.kind,
             "retriever_settings": self.retriever.describe(),
-            "attack_settings": {k: v for k, v in asdict(r).items() if k in _ATTACK_SETTINGS and v is not None},
+            "attack_settings": {
+                k: v for k, v in asdict(r).items() if k in _ATTACK_SETTINGS and v is not None
+            },
             "defense_settings": {d.name: _defense_settings(d) for d in self.defense},
         }
 
@@ -201,7 +203,9 @@ def condition(settings: Settings) -> Condition:
     clean = recipe.clean
     targets = tuple(a.targets) if isinstance(a.targets, list) else a.targets
     return Condition(
-        dataset=tuple((n, getattr(s.dataset, n)) for n in ("name", "path", "split", "corpus", "queries", "qrels")),
+        dataset=tuple(
+            (n, getattr(s.dataset, n)) for n in ("name", "path", "split", "corpus", "queries", "qrels")
+        ),
         retriever=retriever_spec(s),
         recipe=clean_recipe(recipe) if clean else recipe,
         budget=0 if clean else a.budget,
@@ -224,17 +228,24 @@ def clean_recipe(recipe: Recipe) -> Recipe:
 
 def partners(asked: Iterable[Condition]) -> list[Condition]:
     """Conditions in order, once each, with the clean and undefended ones that comparison needs."""
-    out: dict[Condition, Condition] = {c: c for c in asked}
-    for c in list(out):
+    wanted = list(dict.fromkeys(asked))
+    out: dict[Condition, None] = {}
+    for c in wanted:
         bare = replace(c, defense=(), pool=None)
-        for other in (_clean(bare), bare, _clean(c)):
-            out.setdefault(other, replace(other, partner=True))
-    return sorted(out.values(), key=lambda c: not c.clean)
+        out.update(dict.fromkeys((_clean(bare), _clean(c), bare, c)))
+    marked = [c if c in wanted else replace(c, partner=True) for c in out]
+    return sorted(marked, key=lambda c: not c.clean)
 
 
 def _clean(c: Condition) -> Condition:
     return replace(
-        c, recipe=clean_recipe(c.recipe), budget=0, scope=None, statistics=None, targets="all", group_size=None
+        c,
+        recipe=clean_recipe(c.recipe),
+        budget=0,
+        scope=None,
+        statistics=None,
+        targets="all",
+        group_size=None,
     )
 
 
@@ -277,5 +288,7 @@ def _defense_spec(name: str, settings: Settings) -> DefenseSpec:
 
     if ":" not in name and name not in entry_point_names("defenses"):
         valid = {"overlap", "mmr", *entry_point_names("defenses")}
-        raise StressragError(f"defense.names: no defense {name!r}; {nearest(name, valid)} or package.module:name")
+        raise StressragError(
+            f"defense.names: no defense {name!r}; {nearest(name, valid)} or package.module:name"
+        )
     return DefenseSpec(name)

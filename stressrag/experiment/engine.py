@@ -131,7 +131,8 @@ class Engine:
         self.timings = defaultdict(float)
         metrics = {k: get_metrics(self.extra, k) for k in {c.k for c in self.family}}
         quality = {
-            (c.k, c.grade): RankingQuality(self._block_judgments(start, stop), c.k, c.grade) for c in self.family
+            (c.k, c.grade): RankingQuality(self._block_judgments(start, stop), c.k, c.grade)
+            for c in self.family
         }
         found = self._search(start, stop)
         fused: dict[Any, Ranking] = {}
@@ -186,14 +187,21 @@ class Engine:
                     scenarios = [self.table.scenarios[r[1]] for r in requests]
                     views = self.table.views(scenarios, start, stop)
                     found = retriever.search_contaminated(
-                        queries * len(requests), self.table.documents, views, n, statistics=statistics, ties=ties
+                        queries * len(requests),
+                        self.table.documents,
+                        views,
+                        n,
+                        statistics=statistics,
+                        ties=ties,
                     )
             for i, request in enumerate(requests):
                 rows = slice(i * len(queries), (i + 1) * len(queries))
                 out[request] = Ranking(found.docs[rows], found.scores[rows])
         return out
 
-    def _candidates(self, c: Condition, found: dict[tuple[Any, ...], Ranking], fused: dict[Any, Ranking]) -> Ranking:
+    def _candidates(
+        self, c: Condition, found: dict[tuple[Any, ...], Ranking], fused: dict[Any, Ranking]
+    ) -> Ranking:
         requests = tuple(self._request(leaf, c) for leaf in c.retriever.leaves)
         if not c.retriever.components:
             return found[requests[0]].top(c.depth)
@@ -210,7 +218,12 @@ class Engine:
         if not c.defense:
             return candidates.top(c.k), np.zeros(len(candidates), np.int64)
         before = (candidates.docs >= 0).sum(1)
-        pool = Pool(list(self.queries.texts[start:stop]), candidates.top(c.pool or c.k), self.n_docs, self.table.documents)
+        pool = Pool(
+            list(self.queries.texts[start:stop]),
+            candidates.top(c.pool or c.k),
+            self.n_docs,
+            self.table.documents,
+        )
         rejecting = np.zeros(len(candidates), np.int64)
         before = (pool.candidates.docs >= 0).sum(1)
         for i, defense in enumerate(self.defenses[c.defense]):
@@ -249,7 +262,9 @@ class Engine:
             coverage=scenario.coverage[start:stop],
         )
 
-    def _records(self, c: Condition, top: TopK, columns: dict[str, np.ndarray], rejected: np.ndarray) -> pa.Table:
+    def _records(
+        self, c: Condition, top: TopK, columns: dict[str, np.ndarray], rejected: np.ndarray
+    ) -> pa.Table:
         n = len(top.docs)
         config = c.config()
         relevant = [sum(g >= c.grade for g in self.judgments[q].values()) for q in top.query]

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from stressrag.defenses.base import Pool
+from stressrag.defenses.base import Defense, Pool
+from stressrag.experiment.conditions import Condition
 from stressrag.experiment.engine import Engine
-from stressrag.retrievers.base import PoisonTexts
+from stressrag.retrievers.base import PoisonTexts, Retriever
 from stressrag.retrievers.hybrid import fuse
 
 
@@ -33,23 +34,33 @@ def probe(engine: Engine, sample: int) -> dict[str, Any]:
         name = c.retriever.label + "".join(f"+{d.name}" for d in c.defense)
         if not c.clean or name in out:
             continue
-        depth = dict(c.retriever.parameters)["depth"] if c.retriever.components else c.depth
-        leaves = {leaf.label: engine.retrievers[leaf] for leaf in c.retriever.leaves}
-        stages: dict[str, Callable[[str], Any]] = {
-            f"search {label}": lambda q, r=r: r.search([q], depth) for label, r in leaves.items()
-        }
-        lists = {q: [r.search([q], depth) for r in leaves.values()] for q in queries}
-        candidates = {q: found[0].top(c.depth) for q, found in lists.items()}
-        if c.retriever.components:
-            constant = dict(c.retriever.parameters)["constant"]
-            stages["fuse"] = lambda q, d=c.depth, k=constant: fuse(lists[q], d, k, engine.n_docs)
-            candidates = {q: stages["fuse"](q) for q in queries}
-        nothing = PoisonTexts([])
-        pools = {q: Pool([q], found, engine.n_docs, nothing) for q, found in candidates.items()}
-        for defense in engine.defenses[c.defense]:
-            stages[f"defend {defense.name}"] = lambda q, d=defense, k=c.k: d.apply(pools[q], k)
-        out[name] = {stage: _time(run, queries) for stage, run in stages.items()}
+        out[name] = {stage: _time(run, queries) for stage, run in _stages(engine, c, queries).items()}
     return out
+
+
+def _stages(engine: Engine, c: Condition, queries: list[str]) -> dict[str, Callable[[str], Any]]:
+    """What is timed for one condition, each stage on the results of the one before."""
+    parameters = dict(c.retriever.parameters)
+    fused = bool(c.retriever.components)
+    depth = parameters["depth"] if fused else c.depth
+    leaves = {leaf.label: engine.retrievers[leaf] for leaf in c.retriever.leaves}
+
+    def searcher(r: Retriever) -> Callable[[str], Any]:
+        return lambda q: r.search([q], depth)
+
+    def defender(d: Defense) -> Callable[[str], Any]:
+        return lambda q: d.apply(pools[q], c.k)
+
+    stages = {f"search {label}": searcher(r) for label, r in leaves.items()}
+    lists = {q: [r.search([q], depth) for r in leaves.values()] for q in queries}
+    candidates = {q: found[0].top(c.depth) for q, found in lists.items()}
+    if fused:
+        stages["fuse"] = lambda q: fuse(lists[q], c.depth, parameters["constant"], engine.n_docs)
+        candidates = {q: stages["fuse"](q) for q in queries}
+    nothing = PoisonTexts([])
+    pools = {q: Pool([q], found, engine.n_docs, nothing) for q, found in candidates.items()}
+    stages.update({f"defend {d.name}": defender(d) for d in engine.defenses[c.defense]})
+    return stages
 
 
 def _time(run: Callable[[str], Any], queries: list[str]) -> dict[str, float]:

@@ -25,7 +25,7 @@ from stressrag.experiment.latency import probe
 from stressrag.experiment.plan import Plan, block_size, families
 from stressrag.records.files import cannot_write, file_hash, write_atomically, write_json, write_text
 from stressrag.records.folder import DONE, RANKINGS, RECORDS, SUMMARY, Run, open_run
-from stressrag.records.summary import summary_csv, summarize
+from stressrag.records.summary import summarize, summary_csv
 
 _BLOCKS = "blocks"
 _IDENTITY = "environment.json"
@@ -58,6 +58,7 @@ class _Execution:
         self.collections: dict[Any, Collection] = {}
         self.timings: dict[str, Any] = {"stages_seconds": defaultdict(float), "latency_ms": {}}
         self.notes: dict[str, dict[str, int]] = {}
+        self.payloads: dict[str, str] = {}
         self.tty = sys.stderr.isatty()
 
     def say(self, text: str) -> None:
@@ -86,7 +87,7 @@ class _Execution:
                 raise _another(self.folder)
             if before["collections"] != identity["collections"]:
                 raise StressragError(
-                    f"{self.folder}: the collection has changed since this run began; start afresh with overwrite=true"
+                    f"{self.folder}: the collection has changed since this run began; use overwrite=true"
                 )
             if before["stressrag"] != __version__:
                 raise StressragError(
@@ -135,12 +136,16 @@ class _Execution:
             print("\r\033[K", end="", file=sys.stderr)
         total = sum(stop - start for start, stop in todo) * len(engine.family)
         label = "+".join(dict.fromkeys(c.retriever.label for c in engine.family))
-        with tqdm(total=total, desc=label, unit="row", unit_scale=True, disable=not self.tty, leave=False) as bar:
+        with tqdm(
+            total=total, desc=label, unit="row", unit_scale=True, disable=not self.tty, leave=False
+        ) as bar:
             for (start, stop), result in _results(engine, todo, self.plan.settings.workers):
                 self._save(self._paths(name, start, stop), *result)
                 bar.update((stop - start) * len(engine.family))
 
-    def _save(self, paths: tuple[Path, Path], records: pa.Table, rankings: pa.Table, seconds: dict[str, float]) -> None:
+    def _save(
+        self, paths: tuple[Path, Path], records: pa.Table, rankings: pa.Table, seconds: dict[str, float]
+    ) -> None:
         """Keep one block; its records come last, since they say that it is whole."""
         write_json(paths[1].with_suffix(".seconds"), seconds)
         write_atomically(paths[0], lambda part: pq.write_table(rankings, part))
@@ -156,7 +161,7 @@ class _Execution:
         self._collect_timings(blocks)
         content = {dict(d)["name"]: c.hashes["content"] for d, c in self.collections.items()}
         warnings = {dict(d)["name"]: list(c.notes) for d, c in self.collections.items() if c.notes}
-        summary = summarize(self.plan, records, content, self.notes, warnings)
+        summary = summarize(self.plan, records, content, self.payloads, self.notes, warnings)
         write_json(self.folder / SUMMARY, summary)
         write_text(self.folder / "summary.csv", summary_csv(summary))
         write_json(self.folder / "timings.json", self.timings)
@@ -175,7 +180,7 @@ class _Execution:
                 stages[stage] += seconds
             self.timings["latency_ms"].update(meta["latency_ms"])
             self.notes.update(meta["notes"])
-            self.timings.setdefault("payloads_sha256", {}).update(meta["payloads_sha256"])
+            self.payloads.update(meta["payloads_sha256"])
         self.timings["stages_seconds"] = dict(sorted(stages.items()))
 
 
@@ -218,7 +223,9 @@ def _results(
         except OSError as e:
             raise cannot_write(path, e) from e
         except Exception as e:
-            raise StressragError(f"this retriever cannot be sent to worker processes ({e}); use workers=1") from e
+            raise StressragError(
+                f"this retriever cannot be sent to worker processes ({e}); use workers=1"
+            ) from e
         jobs = (joblib.delayed(_work)(path, start, stop) for start, stop in todo)
         # Processes that start from nothing: a forked child would inherit the lock and OpenMP's threads.
         yield from joblib.Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")(jobs)
@@ -227,7 +234,9 @@ def _results(
 _LOADED: dict[Path, Engine] = {}
 
 
-def _work(path: Path, start: int, stop: int) -> tuple[tuple[int, int], tuple[pa.Table, pa.Table, dict[str, float]]]:
+def _work(
+    path: Path, start: int, stop: int
+) -> tuple[tuple[int, int], tuple[pa.Table, pa.Table, dict[str, float]]]:
     import joblib
 
     if path not in _LOADED:
@@ -240,7 +249,7 @@ def load_collection(dataset: dict[str, str | None]) -> Collection:
     """The collection that a condition names, with at least one judged query."""
     name = str(dataset["name"])
     files = {part: dataset[part] for part in ("path", "corpus", "queries", "qrels")}
-    collection = load_dataset(name, split=dataset["split"], **files)
+    collection = load_dataset(name, split=dataset["split"], **files)  # type: ignore[arg-type]
     if not len(collection.evaluated):
         raise StressragError(f"{name}: no query of the {collection.split} split is judged")
     return collection
@@ -273,7 +282,15 @@ def _environment() -> dict[str, Any]:
     from importlib.metadata import PackageNotFoundError, version
 
     packages = {}
-    for name in ("numpy", "scipy", "scikit-learn", "pyarrow", "ir-measures", "rank-bm25", "sentence-transformers"):
+    for name in (
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "pyarrow",
+        "ir-measures",
+        "rank-bm25",
+        "sentence-transformers",
+    ):
         try:
             packages[name] = version(name)
         except PackageNotFoundError:
@@ -282,7 +299,9 @@ def _environment() -> dict[str, Any]:
 
 
 def _another(folder: Path) -> StressragError:
-    return StressragError(f"{folder} holds another run; choose another output_dir, or overwrite=true to replace it")
+    return StressragError(
+        f"{folder} holds another run; choose another output_dir, or overwrite=true to replace it"
+    )
 
 
 def _clear(folder: Path) -> None:
@@ -303,7 +322,9 @@ def _locked(folder: Path) -> Iterator[None]:
         lock = FileLock(folder / ".lock")
         lock.acquire(timeout=0)
     except Timeout as e:
-        raise StressragError(f"another run is at work in {folder}; wait for it or choose another output_dir") from e
+        raise StressragError(
+            f"another run is at work in {folder}; wait for it or choose another output_dir"
+        ) from e
     except OSError as e:
         raise cannot_write(folder, e) from e
     try:

@@ -122,4 +122,8 @@ class PoisonTable:
             lists.extend(found)
         sizes = [len(x) for x in lists]
         documents = np.concatenate(lists) if lists else np.empty(0)
-        return Views(np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), documents.astype(np.int64), np.array(which))
+        return Views(
+            np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            documents.astype(np.int64),
+            np.array(which),
+        )

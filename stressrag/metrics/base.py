@@ -75,7 +75,7 @@ class Metric:
     """A name and a function from ``TopK`` to one number per row; NaN where it is not defined."""
 
     name: str
-    compute: Callable[[TopK], npt.NDArray[np.generic]]
+    compute: Callable[[TopK], npt.ArrayLike]
 
     def __call__(self, top: TopK) -> Floats:
         """The metric of each row, float64 (n,)."""

@@ -1,16 +1,18 @@
-"""Evidence: what of the judged relevant documents is left (retrieval paper, equation 3 and the four states)."""
+"""Evidence: what is left of the judged relevant documents (retrieval paper, equation 3, four states)."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from stressrag.metrics.base import Bools, Metric, TopK, first_rank
 
 
 def _evidence(top: TopK) -> Bools:
-    return top.relevant.any(1)
+    return np.asarray(top.relevant.any(1))
 
 
 def _poison(top: TopK) -> Bools:
-    return top.poison.any(1)
+    return np.asarray(top.poison.any(1))
 
 
 Evid = Metric("Evid", _evidence)

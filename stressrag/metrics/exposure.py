@@ -16,10 +16,10 @@ def _target(top: TopK) -> Floats:
 TargetExp = Metric("TargetExp", _target)
 """1 when poison that targets the query is in its top k; not defined for a bystander."""
 
-AnyExp = Metric("AnyExp", lambda top: top.poison.any(1))
+AnyExp = Metric("AnyExp", lambda top: np.asarray(top.poison.any(1)))
 """1 when any poison is in the top k."""
 
-CrossExp = Metric("CrossExp", lambda top: (top.poison & ~top.own_poison).any(1))
+CrossExp = Metric("CrossExp", lambda top: np.asarray((top.poison & ~top.own_poison).any(1)))
 """1 when poison that targets another query is in the top k."""
 
 PoisonCount = Metric("PoisonCount", lambda top: top.poison.sum(1))

@@ -39,13 +39,19 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 def cannot_write(path: Path, error: OSError) -> StressragError:
     """The error for a file that could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StressragError(f"the disk is full: cannot write {path}; make room and run the same command again")
+        return StressragError(
+            f"the disk is full: cannot write {path}; make room and run the same command again"
+        )
     return StressragError(f"cannot write {path}: {error.strerror or error}; choose another output_dir")
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file in one step."""
-    write_atomically(path, lambda part: part.write_text(text, "utf-8") and None)  # type: ignore[func-returns-value]
+
+    def write(part: Path) -> None:
+        part.write_text(text, "utf-8")
+
+    write_atomically(path, write)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -71,5 +71,7 @@ def open_run(folder: str | Path) -> Run:
     for name, expected in done["sha256"].items():
         path = folder / name
         if not path.is_file() or file_hash(path) != expected:
-            raise StressragError(f"{path} is missing or was changed after the run; make it again with overwrite=true")
+            raise StressragError(
+                f"{path} is missing or was changed after the run; make it again with overwrite=true"
+            )
     return Run(folder, done["plan"])

@@ -41,7 +41,7 @@ FIXED: tuple[tuple[str, pa.DataType, str], ...] = (
 
 
 def records_schema(metrics: Sequence[str]) -> pa.Schema:
-    """Columns of ``records.parquet``: a row per condition and query; metrics are float64, null where undefined."""
+    """Columns of ``records.parquet``; metrics are float64, null where undefined."""
     fields = [pa.field(name, kind) for name, kind, _ in FIXED]
     return pa.schema(fields + [pa.field(m, pa.float64()) for m in metrics], {_KEY: str(VERSION).encode()})
 

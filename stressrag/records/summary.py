@@ -20,6 +20,7 @@ def summarize(
     plan: Any,
     records: pa.Table,
     content: Mapping[str, str],
+    payloads: Mapping[str, str],
     notes: Mapping[str, Mapping[str, int]],
     warnings: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
@@ -33,6 +34,8 @@ def summarize(
         All records.
     content : mapping
         Content hash by collection name.
+    payloads : mapping
+        Hash of the payload texts by ``attack.payloads``.
     notes : mapping
         By condition id, what of its attack did not go as asked, counted.
     warnings : mapping
@@ -69,7 +72,9 @@ def summarize(
                 "n_targets": int(here["targeted"].sum()),
                 "metrics": _means(values, judged),
                 "splits": {
-                    k: {"n_queries": int(v.sum()), "metrics": _means(values, v)} for k, v in splits.items() if v.any()
+                    k: {"n_queries": int(v.sum()), "metrics": _means(values, v)}
+                    for k, v in splits.items()
+                    if v.any()
                 },
                 "notes": dict(notes.get(c.id, {})),
             }
@@ -80,6 +85,7 @@ def summarize(
         "verb": plan.verb,
         "plan": plan.hash,
         "content_sha256": dict(content),
+        "payloads_sha256": dict(sorted(payloads.items())),
         "warnings": dict(warnings),
         "conditions": out,
     }
@@ -93,9 +99,7 @@ def _means(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, floa
         there = there[~np.isnan(there)]
         if len(there):
             out[name] = float(there.mean())
-        elif not np.isnan(column).all():
-            out[name] = None
-        elif name.startswith("First"):
+        elif not np.isnan(column).all() or name.startswith("First"):
             out[name] = None
     return out
 
@@ -103,7 +107,18 @@ def _means(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, floa
 def summary_csv(summary: Mapping[str, Any]) -> str:
     """One line per condition: its id, its short settings, n, and the metrics."""
     names = list(dict.fromkeys(m for c in summary["conditions"] for m in c["metrics"]))
-    short = ["dataset", "retriever", "attack", "anchor", "terms", "strategy", "body", "budget", "scope", "defense"]
+    short = [
+        "dataset",
+        "retriever",
+        "attack",
+        "anchor",
+        "terms",
+        "strategy",
+        "body",
+        "budget",
+        "scope",
+        "defense",
+    ]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["condition", *short, "n_queries", *names])

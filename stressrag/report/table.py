@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_SETTINGS = ("dataset", "retriever", "attack", "terms", "strategy", "budget", "scope", "defense", "k", "targets")
+_SETTINGS = (
+    "dataset",
+    "retriever",
+    "attack",
+    "terms",
+    "strategy",
+    "budget",
+    "scope",
+    "defense",
+    "k",
+    "targets",
+)
 _DEEP = ("statistics", "seed", "ties", "grade", "retriever_settings", "attack_settings", "defense_settings")
 _NAMES = {"budget": "P"}
 _METRICS = ("TargetExp", "AnyExp", "Evid", "SafeR", "PoisonCount", "Shortage")
@@ -114,7 +125,9 @@ def _footnotes(summary: Mapping[str, Any]) -> list[str]:
     if left_out:
         out.append(f"{left_out} queries without relevant documents are left out of the means.")
     if any(c["partner"] for c in conditions):
-        out.append("Clean and undefended conditions were added for comparison (partners=false leaves them out).")
+        out.append(
+            "Clean and undefended conditions were added for comparison (partners=false leaves them out)."
+        )
     for name, notes in summary["warnings"].items():
         out.extend(f"{name}: {note}" for note in notes)
     kinds = {"fewer_terms": "targets have fewer eligible terms than asked; all of them are used",

@@ -135,7 +135,7 @@ class Retriever:
             first = ties == "poison_first"
             extended = self.corpus_.extended(texts, first=first)
             there = self.clone().fit(extended) if statistics == "live" else self.over(extended)
-            found = there.search([queries[r] for r in rows], k)
+            found = there.search([queries[int(r)] for r in rows], k)
             if first:
                 numbers = np.concatenate((n_docs + visible, np.arange(n_docs), [-1]))
             else:

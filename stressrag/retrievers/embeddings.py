@@ -32,7 +32,7 @@ class EmbeddingCache:
     Parameters
     ----------
     folder : Path
-        A folder for this encoder alone: model, prompt, token limit and all that moves a vector is in its name.
+        A folder for this encoder alone: its name holds the model, prompt and token limit.
     """
 
     def __init__(self, folder: Path):

@@ -94,7 +94,7 @@ class Own(Retriever):
             names, scores = [str(name) for name, _ in items], [float(score) for _, score in items]
         except (TypeError, ValueError) as e:
             raise StressragError(
-                f"{self.target!r}: a result is a mapping of id to score, (id, score) pairs or ids; got {items[0]!r}"
+                f"{self.target!r}: a result is {{id: score}}, (id, score) pairs or ids; got {items[0]!r}"
             ) from e
         numbers = self.corpus_.numbers
         unknown = next((name for name in names if name not in numbers), None)

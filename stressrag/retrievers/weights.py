@@ -54,7 +54,7 @@ class Lucene:
 
 @dataclass(frozen=True)
 class Okapi(Lucene):
-    """rank-bm25's ``BM25Okapi``: a negative idf becomes ``epsilon`` times the mean idf (which may be negative)."""
+    """rank-bm25's ``BM25Okapi``: a negative idf becomes ``epsilon`` times the mean idf."""
 
     epsilon: float = 0.25
     prunable = False

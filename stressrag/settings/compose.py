@@ -125,7 +125,9 @@ def check(settings: Settings) -> None:
     """Refuse values outside their bounds or choices, and combinations that mean nothing."""
     for key, valid in CHOICES.items():
         if value_of(settings, key) not in valid:
-            raise StressragError(f"{key}={value_of(settings, key)}: {nearest(str(value_of(settings, key)), valid)}")
+            raise StressragError(
+                f"{key}={value_of(settings, key)}: {nearest(str(value_of(settings, key)), valid)}"
+            )
     for key, (low, high) in BOUNDS.items():
         value = value_of(settings, key)
         if value is not None and ((low is not None and value < low) or (high is not None and value > high)):
@@ -142,10 +144,12 @@ def check(settings: Settings) -> None:
 def _check_attack(settings: Settings) -> None:
     a = settings.attack
     if a.anchor == "terms" and a.terms is None:
-        raise StressragError("attack.anchor=terms needs the number of terms: set attack.terms, such as attack.terms=2")
+        raise StressragError(
+            "attack.anchor=terms needs the number of terms: set attack.terms, such as attack.terms=2"
+        )
     if a.name == "python" and not a.target:
         raise StressragError("attack=python needs attack.target=package.module:function")
-    if isinstance(a.targets, bool) or isinstance(a.targets, int | float):
+    if isinstance(a.targets, bool | int | float):
         if isinstance(a.targets, bool) or not 0 < a.targets <= 1:
             raise StressragError(f"attack.targets={a.targets}: a fraction is above 0 and at most 1")
         a.targets = float(a.targets)
@@ -164,6 +168,8 @@ def _check_retriever(settings: Settings) -> None:
     if r.kind == "hybrid" and len(settings.rrf.retrievers) < 2:
         raise StressragError(f"rrf.retrievers={settings.rrf.retrievers}: fusion takes two or more retrievers")
     if settings.defense.names and settings.pool < settings.k:
-        raise StressragError(f"pool={settings.pool} is below k={settings.k}; a defense needs at least k candidates")
+        raise StressragError(
+            f"pool={settings.pool} is below k={settings.k}; a defense needs at least k candidates"
+        )
     if settings.dataset.name == "folder" and not (settings.dataset.path or settings.dataset.corpus):
         raise StressragError("dataset=folder needs dataset.path=FOLDER")

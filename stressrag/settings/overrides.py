@@ -107,7 +107,7 @@ def _parse(word: str) -> Any:
 
 
 def _values(override: Any, key: str) -> list[str]:
-    """Each value as text; sweeps (``a,b``, ``range(1,4)``) and, for scalar settings, lists are taken apart."""
+    """Each value as text; sweeps and, for scalar settings, lists are taken apart."""
     from hydra.core.override_parser.types import Glob, Override
 
     if override.is_sweep_override():
