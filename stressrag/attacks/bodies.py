@@ -12,7 +12,7 @@ from stressrag.text.index import TermIndex
 NEUTRAL = "This page was last reviewed in spring and gives general information without further comment."
 """The fixed neutral filler: one harmless sentence, the same in every document."""
 
-_TRIES = 200  # documents looked through for a neutral snippet
+_TRIES = 200  # places looked at for a neutral snippet
 
 
 class Target(NamedTuple):
@@ -54,7 +54,7 @@ class CorpusNeutral:
     """A run of words from the corpus that shares no term with the query, as long as the payload would be.
 
     Its BM25 score for the query is zero. Documents and starting places are hashed from seed, query id and
-    document number. Where no run is long enough in 200 documents, the longest found is taken and the
+    document number. Where no run is long enough from 200 places, the longest found is taken and the
     second value is ``False``.
 
     Parameters
@@ -80,7 +80,7 @@ class CorpusNeutral:
         taboo = frozenset(tokens(target.query))
         longest: list[str] = []
         best = 0
-        for attempt in range(min(_TRIES, 4 * self.index.n_docs)):
+        for attempt in range(_TRIES):
             where = draw(self.seed, "snippet", target.query_id, number, attempt)
             words = self.texts(where % self.index.n_docs).split()
             start = where // self.index.n_docs % max(1, len(words) - length)

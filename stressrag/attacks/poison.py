@@ -27,7 +27,8 @@ from stressrag.text.tokens import unicode_tokens
 class Recipe:
     """What an attack's texts depend on: everything but budget, scope and targets.
 
-    Attributes are those of the config node ``attack``.
+    Attributes are those of the config node ``attack``, and ``index``, the tokeniser of the term index that
+    gives vocabulary and document frequencies.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Recipe:
     tokenizer: str = "unicode"
     target: str | None = None
     seed: int = 0
+    index: str = "unicode"
 
     @property
     def clean(self) -> bool:

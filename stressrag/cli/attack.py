@@ -53,9 +53,7 @@ def _lines(c: object) -> list[str]:
     if c.clean:
         raise StressragError("attack=clean has no poison documents; choose another attack")
     collection = load_collection(dict(c.dataset))
-    bm25 = next((leaf for leaf in c.retriever.leaves if "bm25" in leaf.kind), None)
-    tokenizer = dict(bm25.parameters)["tokenizer"] if bm25 else c.recipe.tokenizer
-    index = TermIndex.from_texts(collection.corpus.texts, get_tokenizer(tokenizer))
+    index = TermIndex.from_texts(collection.corpus.texts, get_tokenizer(c.recipe.index))
     queries = collection.evaluated
     poison = generate(c.recipe, AttackContext(collection.corpus, queries, index), c.budget)
     out = []

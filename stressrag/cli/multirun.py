@@ -14,6 +14,7 @@ def hydra_main(verb: str, argv: Sequence[str]) -> int:
     """Hand the words to ``hydra.main``, set up so that it writes nothing of its own but the sweep's list."""
     import hydra
     from hydra.core.config_store import ConfigStore
+    from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
@@ -23,6 +24,7 @@ def hydra_main(verb: str, argv: Sequence[str]) -> int:
 
     # Our words for a misspelt name are better than Hydra's; flags take values without an equals sign.
     parse([w for w in argv if "=" in w and not w.startswith(("-", "hydra.", "hydra/"))])
+    GlobalHydra.instance().clear()  # left over where this process composed settings before
     ConfigStore.instance().store(name="schema", node=Settings)
     quiet = [
         "hydra.run.dir=.",
@@ -40,7 +42,9 @@ def hydra_main(verb: str, argv: Sequence[str]) -> int:
         if key == "dataset" and not set(value.split(",")) <= set(choices("dataset")):
             words[i] = f"dataset.name={value}"
     before, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv = ["stressrag", *words, *quiet]
+    # argparse takes overrides in one run only, so flags (and what follows them) go first.
+    flags = [w for w in words if w.startswith("-") or "=" not in w]
+    sys.argv = ["stressrag", *flags, *(w for w in words if w not in flags), *quiet]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors itself and exits with 1
     try:
         job = hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(

@@ -17,5 +17,5 @@ EXAMPLES = (
 def main(argv: Sequence[str]) -> int:
     """The verb; returns the exit code."""
     what = """Evaluate every combination of the values given (a,b or [a,b] or range(1,4), for any setting or
-group). Quote brackets for your shell. The clean (and undefended) conditions that comparison needs are added."""
+group). Quote brackets for your shell. The clean (and undefended) partners that comparison needs are added."""
     return execute_words("sweep", argv, what, EXAMPLES)

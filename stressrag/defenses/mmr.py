@@ -46,7 +46,7 @@ class MMR:
         low = np.where(there, scores, np.inf).min(1, keepdims=True, initial=np.inf)
         span = np.where(there, scores, -np.inf).max(1, keepdims=True, initial=-np.inf) - low
         with np.errstate(invalid="ignore", divide="ignore"):
-            relevance = np.where(there, np.where(span > 0, (scores - low) / span, 1.0), -np.inf)
+            relevance = np.where(there, np.where(span > 0, (scores - low) / span, 1.0), 0.0)
         vectors = self._of(docs, bad, pool)
         picked = np.empty((len(docs), min(k, docs.shape[1])), np.int64)
         free, nearest = np.ones(docs.shape, bool), np.full(docs.shape, -np.inf)

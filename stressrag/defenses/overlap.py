@@ -39,6 +39,8 @@ class Overlap:
         if self._counts is None or self._counts[0] is not pool.poison:
             self._counts = (pool.poison, self.index.count(pool.poison.texts))
         out = np.zeros(pool.candidates.docs.shape)
+        if not out.size:
+            return out
         queries, which = distinct(pool.queries)
         for q, query in enumerate(queries):
             rows = np.flatnonzero(which == q)

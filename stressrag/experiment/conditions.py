@@ -187,6 +187,7 @@ def condition(settings: Settings) -> Condition:
     """The condition that some settings come to."""
     s, a = settings, settings.attack
     # A body or draw that an attack does not use must not tell two conditions apart.
+    spec = retriever_spec(s)
     uses_payload = a.body in ("payload", "corpus_neutral") and not a.target
     recipe = Recipe(
         name=a.name,
@@ -199,6 +200,7 @@ def condition(settings: Settings) -> Condition:
         tokenizer=a.tokenizer,
         target=a.target,
         seed=s.seed,
+        index=_index_tokenizer(spec, a.tokenizer),
     )
     clean = recipe.clean
     targets = tuple(a.targets) if isinstance(a.targets, list) else a.targets
@@ -206,7 +208,7 @@ def condition(settings: Settings) -> Condition:
         dataset=tuple(
             (n, getattr(s.dataset, n)) for n in ("name", "path", "split", "corpus", "queries", "qrels")
         ),
-        retriever=retriever_spec(s),
+        retriever=spec,
         recipe=clean_recipe(recipe) if clean else recipe,
         budget=0 if clean else a.budget,
         scope=None if clean else a.scope,
@@ -221,9 +223,17 @@ def condition(settings: Settings) -> Condition:
     )
 
 
+def _index_tokenizer(retriever: RetrieverSpec, own: str) -> str:
+    """What cuts the corpus that an attack looks at: the retriever's BM25 has the say, where it has one."""
+    cuts = (
+        dict(leaf.parameters)["tokenizer"] for leaf in retriever.leaves if _NODES.get(leaf.kind) == "bm25"
+    )
+    return next(cuts, own)
+
+
 def clean_recipe(recipe: Recipe) -> Recipe:
     """The recipe of the clean condition beside an attack."""
-    return Recipe("clean", "none", "none", tokenizer=recipe.tokenizer, seed=recipe.seed)
+    return Recipe("clean", "none", "none", tokenizer=recipe.tokenizer, seed=recipe.seed, index=recipe.index)
 
 
 def partners(asked: Iterable[Condition]) -> list[Condition]:

@@ -72,15 +72,19 @@ class Engine:
             say(f"fitting {spec.label}")
             with self._clock(f"fit {spec.label}"):
                 self.retrievers[spec] = self._fit(spec)
-        first = next((s for s in leaves if s.kind in ("bm25", "rank_bm25")), None)
-        tokenizer = dict(first.parameters)["tokenizer"] if first else family[0].recipe.tokenizer
-        context = AttackContext(collection.corpus, self.queries, self._index(tokenizer))
+        contexts = {
+            name: AttackContext(collection.corpus, self.queries, self._index(name))
+            for name in dict.fromkeys(c.recipe.index for c in family)
+        }
         say("writing poison")
         with self._clock("generate poison"):
-            self.table = PoisonTable(family, context)
-        self.eligible = np.array([len(t) for t in context.eligible(family[0].recipe.tokenizer)])
+            self.table = PoisonTable(family, contexts)
+        self.eligible = {
+            (r.index, r.tokenizer): np.array([len(t) for t in contexts[r.index].eligible(r.tokenizer)])
+            for r in dict.fromkeys(c.recipe for c in family)
+        }
         self.payload_hash = {
-            c.recipe.payloads: context.payloads(c.recipe.payloads).sha256
+            c.recipe.payloads: contexts[c.recipe.index].payloads(c.recipe.payloads).sha256
             for c in family
             if c.recipe.body in ("payload", "corpus_neutral") and not c.recipe.target
         }
@@ -160,7 +164,7 @@ class Engine:
     def _request(self, leaf: RetrieverSpec, c: Condition) -> tuple[Any, ...]:
         """What a leaf's ranking for a condition depends on, besides the block."""
         if c.clean:
-            return (leaf, key(c), None, c.ties)
+            return (leaf, None, None, None)
         statistics: Any = c.statistics
         return (leaf, key(c), self.retrievers[leaf].resolve(statistics), c.ties)
 
@@ -260,6 +264,7 @@ class Engine:
             n_docs=self.n_docs,
             min_grade=c.grade,
             coverage=scenario.coverage[start:stop],
+            clean=c.clean,
         )
 
     def _records(
@@ -267,6 +272,7 @@ class Engine:
     ) -> pa.Table:
         n = len(top.docs)
         config = c.config()
+        eligible = self.eligible[c.recipe.index, c.recipe.tokenizer][top.query]
         relevant = [sum(g >= c.grade for g in self.judgments[q].values()) for q in top.query]
         state = np.full(n, "", object)
         for s in STATES:
@@ -277,8 +283,8 @@ class Engine:
             "query_id": [self.queries.ids[q] for q in top.query],
             "evaluated": [r > 0 for r in relevant],
             "targeted": top.targeted,
-            "eligible_terms": self.eligible[top.query],
-            "long_query": self.eligible[top.query] >= LONG_QUERY,
+            "eligible_terms": eligible,
+            "long_query": eligible >= LONG_QUERY,
             "relevant_documents": relevant,
             "returned": (top.docs >= 0).sum(1),
             "rejected": rejected,

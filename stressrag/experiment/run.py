@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -47,6 +46,7 @@ def execute(plan: Plan) -> Run:
             finished = open_run(folder)
             if finished.plan_hash != plan.hash:
                 raise _another(folder)
+            shutil.rmtree(folder / _BLOCKS, ignore_errors=True)  # where a run was killed in its last moment
             return finished
         _Execution(plan, folder).go()
     return open_run(folder)
@@ -112,13 +112,14 @@ class _Execution:
             if not _readable(pair):
                 todo.append((start, stop))
         meta = self.folder / _BLOCKS / f"{name}.json"
-        if todo or not meta.exists():
+        if todo or not _is_json(meta):
             engine = Engine(collection, family, self.plan.metrics, self.say)
+            fit = dict(engine.timings)
             self._compute(engine, name, todo, n)
             notes = {
                 "notes": {c.id: dict(engine.table.poison[c.recipe].notes) for c in family},
                 "payloads_sha256": engine.payload_hash,
-                "fit": dict(engine.timings),
+                "fit": fit,
                 "latency_ms": probe(engine, self.plan.settings.latency_sample),
             }
             write_json(meta, notes)
@@ -148,8 +149,8 @@ class _Execution:
     ) -> None:
         """Keep one block; its records come last, since they say that it is whole."""
         write_json(paths[1].with_suffix(".seconds"), seconds)
-        write_atomically(paths[0], lambda part: pq.write_table(rankings, part))
-        write_atomically(paths[1], lambda part: pq.write_table(records, part))
+        write_atomically(paths[0], lambda part: _write_block(rankings, part))
+        write_atomically(paths[1], lambda part: _write_block(records, part))
 
     def _finish(self, blocks: Sequence[tuple[Path, Path]]) -> None:
         """Put the blocks together in the order of the plan, sum up, and mark the run as done."""
@@ -255,14 +256,25 @@ def load_collection(dataset: dict[str, str | None]) -> Collection:
     return collection
 
 
+def _write_block(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path, write_page_checksum=True)  # so that a damaged block is known by itself
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def _readable(pair: tuple[Path, Path]) -> bool:
     try:
         for path in pair:
-            pq.ParquetFile(path).close()
-        json.loads(pair[1].with_suffix(".seconds").read_text("utf-8"))
+            pq.read_table(path, page_checksum_verification=True)
     except (OSError, ValueError, pa.ArrowException):
         return False
-    return True
+    return _is_json(pair[1].with_suffix(".seconds"))
 
 
 def _config_yaml(plan: Plan) -> str:
@@ -328,8 +340,8 @@ def _locked(folder: Path) -> Iterator[None]:
     except OSError as e:
         raise cannot_write(folder, e) from e
     try:
+        for part in folder.glob(".*.part"):  # of a killed run: nobody else is at work here
+            part.unlink(missing_ok=True)
         yield
     finally:
         lock.release()
-        for part in folder.glob(f".*.{os.getpid()}.part"):
-            part.unlink(missing_ok=True)

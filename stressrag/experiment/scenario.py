@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from stressrag.attacks.poison import AttackContext, Poison, Recipe, choose_targets, generate, groups
+from stressrag.collection.model import Queries
 from stressrag.experiment.conditions import Condition
 from stressrag.retrievers.base import PoisonTexts
 from stressrag.retrievers.ranking import Ints, Views
@@ -78,12 +79,15 @@ class PoisonTable:
         What each recipe generated.
     """
 
-    def __init__(self, conditions: Sequence[Condition], context: AttackContext):
+    def __init__(self, conditions: Sequence[Condition], contexts: Mapping[str, AttackContext]):
         largest: dict[Recipe, int] = {}
         for c in conditions:
             largest[c.recipe] = max(largest.get(c.recipe, 0), c.budget)
-        self.n_queries = len(context.queries)
-        self.poison: dict[Recipe, Poison] = {r: generate(r, context, budget) for r, budget in largest.items()}
+        queries = next(iter(contexts.values())).queries
+        self.n_queries = len(queries)
+        self.poison: dict[Recipe, Poison] = {
+            r: generate(r, contexts[r.index], budget) for r, budget in largest.items()
+        }
         texts: list[str] = []
         first: dict[Recipe, int] = {}
         for recipe, poison in self.poison.items():
@@ -94,15 +98,15 @@ class PoisonTable:
         self.scenarios: dict[Key, Scenario] = {}
         for c in conditions:
             if key(c) not in self.scenarios:
-                self.scenarios[key(c)] = self._scenario(c, context)
+                self.scenarios[key(c)] = self._scenario(c, queries)
 
-    def _scenario(self, c: Condition, context: AttackContext) -> Scenario:
+    def _scenario(self, c: Condition, queries: Queries) -> Scenario:
         n = self.n_queries
-        targeted = np.zeros(n, bool) if c.clean else choose_targets(c.targets, context.queries, c.recipe.seed)
+        targeted = np.zeros(n, bool) if c.clean else choose_targets(c.targets, queries, c.recipe.seed)
         if c.scope == "multi":
             group = np.zeros(n, np.int64)
         elif c.scope == "group":
-            group = groups(context.queries, c.group_size or 1)
+            group = groups(queries, c.group_size or 1)
         else:
             group = np.arange(n)
         coverage = np.where(targeted, self.poison[c.recipe].coverage, 0.0)

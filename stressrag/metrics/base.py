@@ -37,6 +37,8 @@ class TopK:
         Lowest grade that counts as relevant.
     coverage : float array (n,)
         Share of the query's eligible terms that the attacker used.
+    clean : bool
+        Whether the condition has no poison at all.
     """
 
     docs: Ints
@@ -48,6 +50,7 @@ class TopK:
     n_docs: int
     min_grade: int
     coverage: Floats
+    clean: bool = False
 
     @property
     def k(self) -> int:

@@ -9,7 +9,7 @@ from stressrag.metrics.base import Floats, Metric, TopK, first_rank
 
 def _target(top: TopK) -> Floats:
     # A bystander has no poison of its own: not exposed is not the same as not asked.
-    asked = top.targeted | (top.n_poison == 0) & ~top.targeted.any()
+    asked = top.targeted | top.clean
     return np.where(asked, top.own_poison.any(1).astype(float), np.nan)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -29,11 +30,16 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
             os.fsync(f.fileno())
         os.replace(part, path)
     except OSError as e:
-        part.unlink(missing_ok=True)
+        _remove(part)
         raise cannot_write(path, e) from e
     except BaseException:
-        part.unlink(missing_ok=True)
+        _remove(part)
         raise
+
+
+def _remove(part: Path) -> None:
+    with contextlib.suppress(OSError):  # such as a parent that is a file: there is nothing to remove
+        part.unlink()
 
 
 def cannot_write(path: Path, error: OSError) -> StressragError:

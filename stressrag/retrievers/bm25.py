@@ -2,7 +2,7 @@
 
 Only three statistics enter a BM25 score: the number of documents, the query terms' document frequencies
 and the average length. Poison changes each by a known integer, so a query's scores over corpus and poison
-follow from its own postings (field survey, section 3). Clean documents that cannot reach the top k
+follow from its own postings. Clean documents that cannot reach the top k
 are left out by a bound: with idf ratios in [lo, hi] and length ratio a, a new score lies between
 ``lo * min(1, a)`` and ``hi * max(1, a)`` times the clean one.
 """
@@ -25,6 +25,7 @@ from stressrag.text.tokens import get_tokenizer
 
 _WIDE = 64  # poison documents in a view from which one index for all its queries is the cheaper way
 _BLOCK = 20_000_000  # postings scored at once, which bounds memory
+_CELLS = 2_000_000  # (row, term, document) cells scored at once
 
 
 class _Corpus(NamedTuple):
@@ -236,7 +237,7 @@ class BM25(Retriever):
         statistics: Statistics,
         ties: Ties,
     ) -> Ranking:
-        """All queries of one view: weights of their terms in corpus and poison, under the view's statistics."""
+        """All queries of one view, by the weights of their terms in corpus and poison."""
         terms = np.unique(np.concatenate(lists))
         if not len(terms):
             return Ranking.empty(len(lists), k)
@@ -269,11 +270,11 @@ class BM25(Retriever):
             for found, scores in self._accumulate(local[block], *matrices, constants):
                 own = found < self.index_.n_docs
                 clean.append(best(found[own], scores[own], k))
-                docs, scores = best(found[~own], scores[~own], k)
-                dirty.append((self.index_.n_docs + visible[docs - self.index_.n_docs], scores))
+                bad, bad_scores = best(found[~own], scores[~own], k)
+                dirty.append((self.index_.n_docs + visible[bad - self.index_.n_docs], bad_scores))
         return merge(Ranking.from_rows(clean, k), Ranking.from_rows(dirty, k), k, ties)
 
-    def with_poison(self, clean: _Corpus, terms: Ints, n: int, length: int) -> _Corpus:
+    def with_poison(self, clean: _Corpus, terms: np.ndarray, n: int, length: int) -> _Corpus:
         """Statistics of the corpus with so many further documents and all their distinct terms."""
         histogram = clean.histogram
         if histogram is not None:
@@ -298,14 +299,8 @@ class _Delta:
         statistics: Statistics,
         ties: Ties,
     ):
-        self.bm25, self.poison, self.counts, self.views, self.k, self.ties = (
-            bm25,
-            poison,
-            counts,
-            views,
-            k,
-            ties,
-        )
+        self.bm25, self.poison, self.counts, self.views = bm25, poison, counts, views
+        self.k, self.ties = k, ties
         self.live = statistics == "live"
         self.term_place = np.full(len(bm25.index_.vocabulary), -1, np.int32)
         self.doc_place = np.full(bm25.index_.n_docs, -1, np.int32)
@@ -318,9 +313,9 @@ class _Delta:
         sizes = np.array([len(s) for s in seen])
         flat = np.concatenate(seen) if len(seen) else np.empty(0, np.int64)
         ends = np.concatenate(([0], np.cumsum(sizes)))
-        slots, which = np.unique(self.poison.slots[flat], return_inverse=True)
-        tf = self._poison_tf(terms, slots)[which]
-        lengths = self.counts.lengths[self.poison.slots[flat]]
+        slots = self.poison.slots[flat]
+        tf = self._poison_tf(terms, slots)
+        lengths = self.counts.lengths[slots]
         df = np.broadcast_to(b._known_df(terms), (len(rows), len(terms)))
         n, length = np.full(len(rows), b.statistics_.n_docs), np.full(len(rows), b.statistics_.length)
         mean = np.full(len(rows), b.average_idf_)
@@ -331,10 +326,13 @@ class _Delta:
                 mean = np.array([self._average(self.poison.slots[s]) for s in seen])
         average = np.where(length > 0, length / n, 1.0)
         idf = w.idf(n[:, None], df, mean[:, None])
-        constant = np.array([b._constant(i[d > 0]) for i, d in zip(idf, df, strict=True)])
+        constant = np.zeros(len(rows))
+        if w.constant:
+            constant[:] = [b._constant(i[d > 0]) for i, d in zip(idf, df, strict=True)]
         clean = self._clean(terms, idf, average, constant, docs, scores)
         at = np.repeat(np.arange(len(rows)), sizes)
-        dirty_scores = self._sum(idf[at], tf, w.norm(lengths, average[at])) + constant[at]
+        norm = w.norm(lengths, average[at])[:, None]
+        dirty_scores = _sequential_sum(idf[at] * w.part(tf, norm), 1) + constant[at]
         shares = ((tf > 0) & (df[at] > 0)).any(1)
         dirty_scores[~shares] = -np.inf
         dirty = Ranking.empty(len(rows), int(sizes.max(initial=0)))
@@ -346,7 +344,7 @@ class _Delta:
     def _clean(
         self, terms: Ints, idf: Floats, average: Floats, constant: Floats, docs: Ints, scores: Floats
     ) -> Ranking:
-        """Clean documents of each row: the cached top list under frozen statistics, else re-scored survivors."""
+        """Clean documents of each row: the cached top list if frozen, else the survivors scored again."""
         b, k = self.bm25, self.k
         if not self.live:
             top_docs, top_scores = best(docs, scores, k)
@@ -359,16 +357,18 @@ class _Delta:
         self.doc_place[docs] = np.arange(len(docs))
         place = self.doc_place[found]
         self.doc_place[docs] = -1
-        keep = place >= 0
+        keep = np.flatnonzero(place >= 0)
         counts = np.zeros((len(terms), len(docs)))
         counts[at[keep], place[keep]] = tf[keep]
-        norm = b.weights_.norm(b.index_.lengths[docs], average[:, None])
-        total = np.zeros((len(idf), len(docs)))
-        for t in range(len(terms)):
-            total += idf[:, t, None] * b.weights_.part(counts[t], norm)
-        total = np.where(constant[:, None] != 0, total + constant[:, None], total)
+        norm = b.weights_.norm(b.index_.lengths[docs], average[:, None])[:, None, :]
+        total = np.empty((len(idf), len(docs)))
+        step = max(1, _CELLS // max(1, counts.size))
+        for s in range(0, len(idf), step):
+            rows = slice(s, s + step)
+            total[rows] = _sequential_sum(idf[rows, :, None] * b.weights_.part(counts, norm[rows]), 1)
+        total += constant[:, None]
         order = np.argsort(-total, axis=1, kind="stable")[:, :k]
-        return Ranking(docs[order], np.take_along_axis(total, order, 1))
+        return Ranking(docs[order], total[np.arange(len(total))[:, None], order])
 
     def _threshold(self, terms: Ints, idf: Floats, average: Floats, scores: Floats) -> float:
         """The clean score below which no document reaches the top k in any of the rows."""
@@ -383,23 +383,16 @@ class _Delta:
 
     def _poison_tf(self, terms: Ints, slots: Ints) -> Floats:
         """Frequencies of the query's terms in some poison texts, (n_texts, n_terms)."""
-        unique, back = np.unique(terms, return_inverse=True)
         if len(self.term_place) < len(self.bm25.index_.vocabulary):  # queries brought new words
             self.term_place = np.full(len(self.bm25.index_.vocabulary), -1, np.int32)
-        self.term_place[unique] = np.arange(len(unique))
+        self.term_place[terms] = np.arange(len(terms))  # of a repeated term the last place
         at, numbers, tf = self.counts.gather(slots)
-        place = self.term_place[numbers]
-        self.term_place[unique] = -1
-        keep = place >= 0
-        out = np.zeros((len(slots), len(unique)))
+        place, column = self.term_place[numbers], self.term_place[terms]
+        self.term_place[terms] = -1
+        keep = np.flatnonzero(place >= 0)
+        out = np.zeros((len(slots), len(terms)))
         out[at[keep], place[keep]] = tf[keep]
-        return out[:, back]
-
-    def _sum(self, idf: Floats, tf: Floats, norm: Floats) -> Floats:
-        total = np.zeros(len(tf))
-        for t in range(tf.shape[1]):
-            total += idf[:, t] * self.bm25.weights_.part(tf[:, t], norm)
-        return total
+        return out[:, column]
 
     def _average(self, slots: Ints) -> float:
         """Mean idf of the vocabulary with these poison texts indexed."""
@@ -408,6 +401,13 @@ class _Delta:
         return self.bm25._average_idf(
             self.bm25.with_poison(self.bm25.statistics_, numbers, len(slots), length)
         )
+
+
+def _sequential_sum(values: Floats, axis: int) -> Floats:
+    """Sums along an axis, added one after another as the clean search does; NumPy's own sum adds in pairs."""
+    if not values.shape[axis]:
+        return np.zeros(values.shape[:axis] + values.shape[axis + 1 :])
+    return np.asarray(np.add.accumulate(values, axis=axis).take(-1, axis=axis))
 
 
 def _segment_sums(values: np.ndarray, ends: Ints) -> Ints:

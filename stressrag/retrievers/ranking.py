@@ -92,7 +92,8 @@ def merge(clean: Ranking, poison: Ranking, k: int, ties: Ties) -> Ranking:
     docs = np.hstack((first.docs, second.docs))
     scores = np.hstack((first.scores, second.scores))
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    out = Ranking(np.take_along_axis(docs, order, 1), np.take_along_axis(scores, order, 1))
+    rows = np.arange(len(docs))[:, None]
+    out = Ranking(docs[rows, order], scores[rows, order])
     if out.docs.shape[1] == k:
         return out
     filled = Ranking.empty(len(out), k)

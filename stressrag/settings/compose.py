@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -130,6 +131,8 @@ def check(settings: Settings) -> None:
             )
     for key, (low, high) in BOUNDS.items():
         value = value_of(settings, key)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise StressragError(f"{key}={value}: must be a finite number")
         if value is not None and ((low is not None and value < low) or (high is not None and value > high)):
             bounds = f"at least {low:g}" + (f" and at most {high:g}" if high is not None else "")
             raise StressragError(f"{key}={value}: must be {bounds}")

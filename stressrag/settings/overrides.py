@@ -108,11 +108,13 @@ def _parse(word: str) -> Any:
 
 def _values(override: Any, key: str) -> list[str]:
     """Each value as text; sweeps and, for scalar settings, lists are taken apart."""
-    from hydra.core.override_parser.types import Glob, Override
+    from hydra.core.override_parser.types import Glob, IntervalSweep, Override
 
     if override.is_sweep_override():
         if isinstance(override._value, Glob):
             raise StressragError(f"{key}: glob() works for groups only; list the values")
+        if isinstance(override._value, IntervalSweep):
+            raise StressragError(f"{key}: an interval has no end of values; list them, or use range()")
         found = [str(v) for v in override.sweep_string_iterator()]
     elif isinstance(override.value(), list) and key not in LISTS:
         found = [Override._get_value_element_as_str(v) for v in override.value()]
@@ -159,7 +161,9 @@ def hydra_words(group: str, text: str) -> list[str]:
     """The overrides that Hydra gets for one choice of a group."""
     if group == "defense" and text.startswith("["):
         return ["defense=none", f"defense.names={text}"]
-    if text in choices(group) or text == "null":
+    if group == "preset" and text == "null":
+        return []  # the default, which Hydra's compose takes no word for
+    if text in choices(group):
         return [f"{group}={text}"]
     if group == "dataset":
         return [f"dataset.name={text}"]

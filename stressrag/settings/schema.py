@@ -10,7 +10,7 @@ from typing import Any
 class Dataset:
     name: str = "scifact"
     path: str | None = None
-    split: str = "test"
+    split: str | None = None
     corpus: str | None = None
     queries: str | None = None
     qrels: str | None = None

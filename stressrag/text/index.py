@@ -80,16 +80,19 @@ class TermIndex:
         self._numbers: defaultdict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
         lists = tokens if isinstance(tokens, list) else list(tokens)
-        doc_major, self.lengths = self._count(lists)
-        n_terms = max(1, len(self._numbers))  # SciPy knows no matrix without columns
-        # One transpose by SciPy's counting sort: documents ascend within each term.
-        matrix = sp.csr_matrix(
-            (doc_major.data, doc_major.indices, doc_major.indptr), (len(lists), n_terms)
-        ).tocsc()
-        self.n_docs, self.n_terms = len(lists), n_terms
-        self.indptr = matrix.indptr.astype(np.int64)
-        self.docs = matrix.indices
-        self.tf = matrix.data
+        terms, starts, self.lengths = self._read(lists)
+        self.n_docs, self.n_terms = len(lists), max(1, len(self._numbers))  # no matrix is without columns
+        # SciPy's counting sort transposes with repetitions: within a term documents ascend, and the
+        # occurrences in one document stand side by side.
+        ones = np.ones(len(terms), np.int8)
+        by_term = sp.csr_matrix((ones, terms, starts), (self.n_docs, self.n_terms)).tocsc()
+        first = np.ones(len(terms), bool)
+        np.not_equal(by_term.indices[1:], by_term.indices[:-1], out=first[1:])
+        first[by_term.indptr[:-1][np.diff(by_term.indptr) > 0]] = True
+        at = np.flatnonzero(first)
+        self.indptr: Ints = np.searchsorted(at, by_term.indptr).astype(np.int64)
+        self.docs = by_term.indices[at]
+        self.tf = np.diff(at, append=len(terms)).astype(np.int32)
         self.df: Ints = np.diff(self.indptr)
         self.total_length = int(self.lengths.sum())
 
@@ -115,22 +118,21 @@ class TermIndex:
         self._numbers = defaultdict(None, self._numbers)  # its factory is bound to the dict itself
         self._numbers.default_factory = self._numbers.__len__
 
-    def _count(self, lists: Sequence[Sequence[str]]) -> tuple[sp.csr_matrix, Ints]:
+    def _read(self, lists: Sequence[Sequence[str]]) -> tuple[npt.NDArray[np.int32], Ints, Ints]:
+        """All term numbers in reading order, where each list starts (and the last ends), and the lengths."""
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-        total = int(lengths.sum())
         # __missing__ numbers a new term in C, which makes this the whole cost of reading tokens.
-        terms = np.fromiter(map(self._numbers.__getitem__, chain.from_iterable(lists)), np.int32, total)
-        indptr = np.concatenate(([0], np.cumsum(lengths)))
-        counts = sp.csr_matrix(
-            (np.ones(total, np.int32), terms, indptr), (len(lists), max(1, len(self._numbers)))
-        )
-        counts.sum_duplicates()
-        return counts, lengths
+        numbers = map(self._numbers.__getitem__, chain.from_iterable(lists))
+        terms = np.fromiter(numbers, np.int32, int(lengths.sum()))
+        return terms, np.concatenate(([0], np.cumsum(lengths))), lengths
 
     def count(self, texts: Sequence[str]) -> Counts:
         """Term counts of further texts; unknown terms are numbered behind the corpus's own."""
         assert self.tokenizer is not None
-        counts, lengths = self._count([self.tokenizer(t) for t in texts])
+        terms, starts, lengths = self._read([self.tokenizer(t) for t in texts])
+        shape = (len(texts), max(1, len(self._numbers)))
+        counts = sp.csr_matrix((np.ones(len(terms), np.int32), terms, starts), shape)
+        counts.sum_duplicates()
         return Counts(counts.indptr.astype(np.int64), counts.indices, counts.data, lengths)
 
     def query_terms(self, query: str, *, unique: bool) -> Ints:
