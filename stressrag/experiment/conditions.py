@@ -140,7 +140,7 @@ class Condition:
             "pool": self.pool,
             "ties": self.ties,
             "grade": self.grade,
-            "seed": r.seed,
+            "seed": None if self.clean else r.seed,
             "group_size": self.group_size,
             "split": dict(self.dataset)["split"],
             "retriever_kind": self.retriever.kind,
@@ -218,7 +218,7 @@ def condition(settings: Settings) -> Condition:
         defense=tuple(_defense_spec(name, s) for name in s.defense.names),
         k=s.k,
         pool=s.pool if s.defense.names else None,
-        ties=s.ties,
+        ties="clean_first" if clean else s.ties,
         grade=s.grade,
     )
 
@@ -233,7 +233,7 @@ def _index_tokenizer(retriever: RetrieverSpec, own: str) -> str:
 
 def clean_recipe(recipe: Recipe) -> Recipe:
     """The recipe of the clean condition beside an attack."""
-    return Recipe("clean", "none", "none", tokenizer=recipe.tokenizer, seed=recipe.seed, index=recipe.index)
+    return Recipe("clean", "none", "none", tokenizer=recipe.tokenizer, index=recipe.index)
 
 
 def partners(asked: Iterable[Condition]) -> list[Condition]:
@@ -256,6 +256,7 @@ def _clean(c: Condition) -> Condition:
         statistics=None,
         targets="all",
         group_size=None,
+        ties="clean_first",
     )
 
 

@@ -27,7 +27,7 @@ FIXED: tuple[tuple[str, pa.DataType, str], ...] = (
     ("defense", _WORD, "names joined by +, or none"),
     ("statistics", _WORD, "live or frozen corpus statistics, null for clean"),
     ("k", pa.int32(), "length of the judged ranking"),
-    ("seed", pa.int64(), "seed of the random draws"),
+    ("seed", pa.int64(), "seed of the random draws, null for clean"),
     ("query_id", pa.string(), "id of the query"),
     ("evaluated", pa.bool_(), "whether it has relevant documents and enters the means"),
     ("targeted", pa.bool_(), "whether the attack targets it"),
