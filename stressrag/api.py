@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stressrag.errors import StressragError
 from stressrag.records.folder import Run
 
 
@@ -35,4 +36,6 @@ def _execute(verb: str, words: tuple[str, ...]) -> Run:
     from stressrag.experiment.plan import plan
     from stressrag.experiment.run import execute
 
+    if not all(isinstance(word, str) for word in words):
+        raise StressragError('settings are words such as "retriever=lsa"')
     return execute(plan(verb, words))

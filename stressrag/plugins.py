@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -28,13 +30,31 @@ def import_target(target: str, what: str) -> Any:
         sys.path.append(os.getcwd())
     try:
         value: Any = importlib.import_module(module_name)
-    except Exception as e:  # whatever the foreign module raises while it loads
+    except (Exception, SystemExit) as e:  # whatever the foreign module raises while it loads
         raise StressragError(f"{what} target {target!r}: cannot import {module_name!r}: {e}") from e
     for part in attribute.split("."):
         if not hasattr(value, part):
             raise StressragError(f"{what} target {target!r}: no {part!r} there; {nearest(part, dir(value))}")
         value = getattr(value, part)
     return value
+
+
+def call_theirs(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call the user's code; what it raises becomes one line that says whose it is and where.
+
+    Raises
+    ------
+    StressragError
+        For any exception of theirs.
+    """
+    try:
+        return function(*arguments)
+    except StressragError:
+        raise
+    except (Exception, SystemExit) as e:
+        frames = traceback.extract_tb(e.__traceback__)
+        where = f" at {frames[-1].filename}:{frames[-1].lineno}" if len(frames) > 1 else ""
+        raise StressragError(f"{what} raised {type(e).__name__}: {e}{where}") from e
 
 
 def entry_point_names(kind: str) -> dict[str, EntryPoint]:

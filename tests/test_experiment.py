@@ -397,7 +397,7 @@ def test_settings_that_a_condition_does_not_use_are_no_part_of_it():
         ("defense=overlap", "defense.tau=.9"),
         ("attack=payload", "seed=1"),
         ("attack.scope=multi", "statistics.multi=frozen"),
-        ("attack=payload", "dataset.path=x"),
+        ("attack=payload", "dataset.split=dev"),
     ]
     for base, extra in other:
         assert condition(only([base])).id != condition(only([base, extra])).id

@@ -222,7 +222,7 @@ def test_own_metrics(ferries):
     ("name", "message"),
     [
         ("mine:Evid", "the name 'Evid' of 'mine:Evid' is taken"),
-        ("mine:nothing", "'mine:nothing' is no stressrag.metrics.base.Metric"),
+        ("mine:nothing", "'mine:nothing' is no stressrag.Metric"),
         ("mine:Lenght", "did you mean 'Length'"),
         ("mein:Length", "cannot import 'mein'"),
         ("Length", "no metric 'Length' is installed"),

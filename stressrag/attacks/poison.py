@@ -17,10 +17,10 @@ from stressrag.attacks.draw import draw
 from stressrag.attacks.payloads import Payloads, load_payloads
 from stressrag.collection.model import Corpus, Queries
 from stressrag.errors import StressragError, nearest
-from stressrag.plugins import import_target
+from stressrag.plugins import call_theirs, import_target
 from stressrag.text.eligible import ascii_words, eligible_terms
 from stressrag.text.index import TermIndex
-from stressrag.text.tokens import unicode_tokens
+from stressrag.text.tokens import get_tokenizer, unicode_tokens
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class AttackContext:
     def eligible(self, tokenizer: str) -> list[list[str]]:
         """The eligible terms of every judged query."""
         if tokenizer not in self._eligible:
-            cut = _WORDS.get(tokenizer) or import_target(tokenizer, "attack.tokenizer")
+            cut = _WORDS.get(tokenizer) or get_tokenizer(tokenizer)
             self._eligible[tokenizer] = [eligible_terms(q, self.index, cut) for q in self.queries.texts]
         return self._eligible[tokenizer]
 
@@ -172,7 +172,8 @@ class _Own:
         self.function = import_target(target, "attack")
 
     def __call__(self, target: Target, number: int) -> tuple[str, bool]:
-        text = self.function(target.query, target.query_id, number, self.context)
+        what = f"attack target {self.target!r}"
+        text = call_theirs(what, self.function, target.query, target.query_id, number, self.context)
         if not isinstance(text, str):
             raise StressragError(f"attack target {self.target!r} gave {type(text).__name__}, not a text")
         return text, True

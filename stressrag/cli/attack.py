@@ -25,6 +25,7 @@ out=FILE says where (out=- for standard output)."""
         print(settings_help("attack", what, EXAMPLES))
         return 0
     out = [w.partition("=")[2] for w in argv if w.startswith("out=")]
+    overwrite = "overwrite=true" in argv
     if len(out) != 1 or not out[0]:
         raise StressragError("attack needs out=FILE, such as out=poison.jsonl (out=- for standard output)")
     from stressrag.experiment.conditions import condition
@@ -34,9 +35,12 @@ out=FILE says where (out=- for standard output)."""
     if out[0] == "-":
         sys.stdout.write("".join(lines))
         return 0
+    path = Path(out[0]).expanduser()
+    if path.exists() and not overwrite:
+        raise StressragError(f"out={out[0]} exists; choose another file, or overwrite=true to replace it")
     from stressrag.records.files import write_text
 
-    write_text(Path(out[0]).expanduser(), "".join(lines))
+    write_text(path, "".join(lines))
     print(f"{len(lines)} poison documents written: {out[0]}")
     return 0
 

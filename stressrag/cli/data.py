@@ -99,7 +99,7 @@ def _resolve(text: str) -> tuple[Path | None, Entry | None]:
     entry = CATALOGUE.get(text)
     if entry or text in local_names():
         return find_local(text), entry
-    path = Path(text)
+    path = Path(text).expanduser()
     if path.is_dir():
         return path, CATALOGUE.get(path.resolve().name)
     if len(path.parts) == 1 and not text.startswith("."):
@@ -170,7 +170,7 @@ def _fetch(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     files = {part: getattr(args, part) for part in ("corpus", "queries", "qrels")}
-    path = Path(args.collection)
+    path = Path(args.collection).expanduser()
     if not path.is_dir() and not all(files.values()):
         found, _ = _resolve(args.collection)
         if found is None:

@@ -27,12 +27,15 @@ def dispatch(argv: Sequence[str]) -> int:
     except StressragError as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
+    except OSError as e:
+        if isinstance(e, BrokenPipeError):  # the reader of our output has gone, as with | head
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
+        print(f"error: {e.filename or 'output'}: {e.strerror or e}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on where it stopped", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output has gone, as with | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -53,9 +53,11 @@ def load_folder(
     StressragError
         If anything cannot be worked with: the first such thing, how many more, and how to see them all.
     """
-    folder = Path(path)
+    folder = Path(path).expanduser()
     files = {
-        k: Path(v) for k, v in (("corpus", corpus), ("queries", queries), ("qrels", qrels)) if v is not None
+        k: Path(v).expanduser()
+        for k, v in (("corpus", corpus), ("queries", queries), ("qrels", qrels))
+        if v is not None
     }
     scan = scan_folder(folder, split=split, topic_field=topic_field, **files)
     if scan.errors:
@@ -105,10 +107,10 @@ def load_dataset(
     if name == "folder":
         if not path:
             raise StressragError("dataset=folder needs to know which: add dataset.path=PATH")
-        title, folder = None, Path(path)
+        title, folder = None, Path(path).expanduser()
     else:
         title = check_name(name)
-        folder = Path(path) if path else _locate(name)
+        folder = Path(path).expanduser() if path else _locate(name)
     return load_folder(
         folder, name=title, split=split, corpus=corpus, queries=queries, qrels=qrels, topic_field=topic_field
     )

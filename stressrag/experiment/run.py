@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -329,6 +330,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder; a second run in it is told so at once. A killed process lets go."""
     from filelock import FileLock, Timeout
 
+    _refuse_foreign(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")
@@ -345,3 +347,25 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+        _tidy(folder)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Refuse a folder that holds something else than a run: its files would be overwritten."""
+    try:
+        names = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    except OSError as e:
+        raise cannot_write(folder, e) from e
+    ours = {".lock", "config.yaml"}
+    if _IDENTITY not in names and any(n not in ours and not n.endswith(".part") for n in names):
+        raise StressragError(f"{folder} holds files but no run; choose a new or empty output_dir")
+
+
+def _tidy(folder: Path) -> None:
+    """Take away what a run leaves that failed before its first block."""
+    names = {p.name for p in folder.iterdir()} if folder.is_dir() else {_BLOCKS}
+    if names <= {".lock", "config.yaml", _IDENTITY}:
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # somebody has put a file there, or it is the working folder
+            folder.rmdir()

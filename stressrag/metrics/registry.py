@@ -43,7 +43,9 @@ def get_metrics(extra: Sequence[str], k: int) -> list[Metric]:
             )
         metric = import_target(name, "metric") if ":" in name else known[name].load()
         if not isinstance(metric, Metric):
-            raise StressragError(f"metrics: {name!r} is no stressrag.metrics.base.Metric")
+            raise StressragError(
+                f"metrics: {name!r} is no stressrag.Metric; give one, such as Metric('Mine', my_function)"
+            )
         if metric.name in taken:
             raise StressragError(f"metrics: the name {metric.name!r} of {name!r} is taken")
         taken.add(metric.name)

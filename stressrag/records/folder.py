@@ -68,6 +68,8 @@ def open_run(folder: str | Path) -> Run:
         done = json.loads((folder / DONE).read_text("utf-8"))
     except FileNotFoundError as e:
         raise StressragError(f"{folder} holds no finished run; run its command again to finish it") from e
+    except ValueError as e:
+        raise StressragError(f"{folder / DONE} is damaged; make the run again with overwrite=true") from e
     for name, expected in done["sha256"].items():
         path = folder / name
         if not path.is_file() or file_hash(path) != expected:

@@ -17,7 +17,17 @@ _SETTINGS = (
     "k",
     "targets",
 )
-_DEEP = ("statistics", "seed", "ties", "grade", "retriever_settings", "attack_settings", "defense_settings")
+_DEEP = (
+    "group_size",
+    "pool",
+    "statistics",
+    "seed",
+    "ties",
+    "grade",
+    "retriever_settings",
+    "attack_settings",
+    "defense_settings",
+)
 _NAMES = {"budget": "P"}
 _METRICS = ("TargetExp", "AnyExp", "Evid", "SafeR", "PoisonCount", "Shortage")
 _SHORT = {"PoisonCount": "#P"}

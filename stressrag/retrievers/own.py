@@ -9,7 +9,7 @@ import numpy as np
 
 from stressrag.collection.model import Corpus
 from stressrag.errors import StressragError
-from stressrag.plugins import import_target
+from stressrag.plugins import call_theirs, import_target
 from stressrag.retrievers.base import Retriever, distinct
 from stressrag.retrievers.ranking import Floats, Ints, Ranking, best
 from stressrag.retrievers.vectors import Role, VectorRetriever
@@ -39,7 +39,7 @@ class Own(Retriever):
         factory = import_target(self.target, "retriever") if isinstance(self.target, str) else self.target
         if not callable(factory):
             raise StressragError(f"retriever target {self.target!r} is not callable; give a factory")
-        made = factory()
+        made = self._call(factory)
         if not callable(getattr(made, "search", None)):
             raise StressragError(
                 f"retriever target {self.target!r} makes an object without search(queries, k)"
@@ -50,8 +50,11 @@ class Own(Retriever):
         super().fit(corpus)
         self.engine_ = self._make()
         if isinstance(self.engine_, Retriever) or callable(getattr(self.engine_, "fit", None)):
-            self.engine_.fit(corpus)
+            self._call(self.engine_.fit, corpus)
         return self
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return call_theirs(f"retriever target {self.target!r}", function, *arguments)
 
     def search_slowly(self, *args: Any, **settings: Any) -> Ranking:
         if not callable(getattr(self.engine_, "fit", None)):
@@ -73,7 +76,11 @@ class Own(Retriever):
         rows: list[tuple[Ints, Floats] | None] = [None] * len(texts)
         ask = min(n, k + 1)
         while pending := [i for i, row in enumerate(rows) if row is None]:
-            found = self.engine_.search([texts[i] for i in pending], ask)
+            found = self._call(self.engine_.search, [texts[i] for i in pending], ask)
+            if not hasattr(found, "__len__") or isinstance(found, Mapping):
+                raise StressragError(
+                    f"{self.target!r}: search gave {type(found).__name__}, not a result per query"
+                )
             if len(found) != len(pending):
                 raise StressragError(
                     f"{self.target!r}: search gave {len(found)} result lists for {len(pending)} queries"
@@ -137,7 +144,7 @@ class Embedder(VectorRetriever):
             raise StressragError(f"retriever target {self.target!r} is no function from texts to vectors")
         if not len(texts):
             return np.zeros((0, self.vectors_.shape[1] if hasattr(self, "vectors_") else 1))
-        vectors = np.asarray(function(list(texts)))
+        vectors = np.asarray(call_theirs(f"retriever target {self.target!r}", function, list(texts)))
         if vectors.dtype.kind not in "fiu":
             raise StressragError(f"retriever target {self.target!r} gave {vectors.dtype} values, not numbers")
         return vectors

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ def only(words: Sequence[str]) -> Settings:
     for wish in parse(words):
         if len(wish.values) > 1 or wish.key == GRID:
             raise StressragError(
-                f"run evaluates one condition, and {wish.raw} asks for more; use sweep, or give one value"
+                f"one condition is wanted here, and {wish.raw} asks for more; use sweep, or give one value"
             )
     return next(_combinations(words, single=True))
 
@@ -61,7 +62,7 @@ def _product(wishes: list[Wish], *, single: bool) -> Iterator[Settings]:
             n = len(list(itertools.product(*(own_grid[k] for k in open_axes))))
             hint = " and ".join(f"{k}={own_grid[k][0]}" for k in open_axes)
             raise StressragError(
-                f"run evaluates one condition, and attack={base.attack.name} stands for {n}; "
+                f"one condition is wanted here, and attack={base.attack.name} stands for {n}; "
                 f"set {hint} (or other values), or use sweep"
             )
         for values in itertools.product(*(v for _, v in axes)):
@@ -90,6 +91,10 @@ def _reason(error: BaseException) -> str:
         error = error.__cause__
     key = getattr(error, "full_key", None)
     first = str(error).strip().split("\n")[0]
+    wrong = re.match(r"Value (.*) of type '\w+' could not be converted to (\w+)", first)
+    if key and wrong:
+        kind = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+        return f"{key}={wrong[1]}: must be {kind.get(wrong[2], wrong[2])}"
     return f"{key}: {first}" if key else first
 
 
@@ -103,7 +108,10 @@ def _checked(base: Any, keys: Sequence[str], values: Sequence[Any]) -> Settings:
             OmegaConf.update(config, key, value)
         except OmegaConfBaseException as e:
             raise StressragError(_reason(e)) from e
-    settings = OmegaConf.to_object(config)
+    try:
+        settings = OmegaConf.to_object(config)
+    except OmegaConfBaseException as e:  # such as an interpolation of something that is not there
+        raise StressragError(_reason(e)) from e
     if not isinstance(settings, Settings):
         raise StressragError("conf/config.yaml does not start from the schema; restore its defaults list")
     check(settings)
@@ -174,5 +182,7 @@ def _check_retriever(settings: Settings) -> None:
         raise StressragError(
             f"pool={settings.pool} is below k={settings.k}; a defense needs at least k candidates"
         )
+    if settings.dataset.path and settings.dataset.name != "folder":
+        raise StressragError("dataset.path goes with dataset=folder; write both, or neither")
     if settings.dataset.name == "folder" and not (settings.dataset.path or settings.dataset.corpus):
         raise StressragError("dataset=folder needs dataset.path=FOLDER")

@@ -8,6 +8,7 @@ no list.
 from __future__ import annotations
 
 import fnmatch
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,6 +22,13 @@ from stressrag.settings.places import GRID, choices, config_folder, groups, sett
 
 LISTS = {"rrf.retrievers", "metrics", "attack.targets", "defense.names"}
 """Settings whose value is a list; everywhere else a list is several values."""
+
+_WHOLE_RUN = {"output_dir", "overwrite", "workers", "partners", "latency_sample", "metrics"}
+"""Settings of a run as a whole, which cannot differ between its conditions."""
+
+_MOST_VALUES = 10_000
+
+_SET_BY = {"retriever.kind": "retriever", "attack.name": "attack"}
 
 _PLUGINS = {"retriever": "retrievers", "attack": "attacks", "defense": "defenses"}
 
@@ -80,7 +88,14 @@ def _wish(word: str) -> Wish:
         return Wish(key, [text], word)
     if key not in keys:
         raise StressragError(f"unknown setting {key!r}: {_near_key(key, keys | set(known_groups) | {GRID})}")
-    return Wish(key, _values(_parse(word), key), word)
+    if key in _SET_BY:
+        raise StressragError(f"{key} is set by {_SET_BY[key]}=; {nearest(word, choices(_SET_BY[key]))}")
+    values = _values(_parse(word), key)
+    if len(values) > 1 and key in _WHOLE_RUN:
+        raise StressragError(f"{word}: {key} holds for the whole run; give one value")
+    if key in LISTS - {"attack.targets"}:  # one name is a list of one
+        values = [v if v.startswith("[") else f"[{v}]" for v in values]
+    return Wish(key, values, word)
 
 
 def _near_key(key: str, valid: set[str]) -> str:
@@ -115,7 +130,9 @@ def _values(override: Any, key: str) -> list[str]:
             raise StressragError(f"{key}: glob() works for groups only; list the values")
         if isinstance(override._value, IntervalSweep):
             raise StressragError(f"{key}: an interval has no end of values; list them, or use range()")
-        found = [str(v) for v in override.sweep_string_iterator()]
+        found = [str(v) for v in itertools.islice(override.sweep_string_iterator(), _MOST_VALUES + 1)]
+        if len(found) > _MOST_VALUES:
+            raise StressragError(f"{key}: more than {_MOST_VALUES} values; list fewer")
     elif isinstance(override.value(), list) and key not in LISTS:
         found = [Override._get_value_element_as_str(v) for v in override.value()]
     else:

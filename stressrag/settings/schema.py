@@ -139,10 +139,11 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 BOUNDS: dict[str, tuple[float | None, float | None]] = {
-    "k": (1, None),
-    "pool": (1, None),
+    "k": (1, 10_000),
+    "pool": (1, 10_000),
     "grade": (1, None),
-    "workers": (1, None),
+    "seed": (0, 2**63 - 1),
+    "workers": (1, 1024),
     "latency_sample": (0, None),
     "bm25.k1": (0, None),
     "bm25.b": (0, 1),
@@ -153,9 +154,9 @@ BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "dense.poison_tokens": (1, None),
     "dense.batch_size": (1, None),
     "rrf.constant": (0, None),
-    "rrf.depth": (1, None),
+    "rrf.depth": (1, 10_000),
     "attack.terms": (1, None),
-    "attack.budget": (1, None),
+    "attack.budget": (1, 10_000),
     "attack.group_size": (1, None),
     "defense.tau": (0, None),
     "defense.mmr_lambda": (0, 1),

@@ -92,7 +92,9 @@ class TermIndex:
         at = np.flatnonzero(first)
         self.indptr: Ints = np.searchsorted(at, by_term.indptr).astype(np.int64)
         self.docs = by_term.indices[at]
-        self.tf = np.diff(at, append=len(terms)).astype(np.int32)
+        self.tf = np.empty(len(at), np.int32)  # how far it is to the next posting
+        np.subtract(at[1:], at[:-1], out=self.tf[:-1], casting="unsafe")
+        self.tf[-1:] = len(terms) - at[-1:]
         self.df: Ints = np.diff(self.indptr)
         self.total_length = int(self.lengths.sum())
 

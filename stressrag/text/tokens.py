@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from stressrag.errors import StressragError, nearest
-from stressrag.plugins import import_target
+from stressrag.plugins import call_theirs, import_target
 
 Tokenizer = Callable[[str], list[str]]
 
@@ -55,5 +55,10 @@ def get_tokenizer(name: str) -> Tokenizer:
     if name in TOKENIZERS:
         return TOKENIZERS[name]
     if ":" in name:
-        return import_target(name, "tokenizer")
+        tokenizer = import_target(name, "tokenizer")
+        if not callable(tokenizer) or not isinstance(
+            call_theirs(f"tokenizer {name!r}", tokenizer, "a b"), list
+        ):
+            raise StressragError(f"tokenizer {name!r} is no function from a text to a list of tokens")
+        return tokenizer
     raise StressragError(f"unknown tokenizer {name!r}: {nearest(name, TOKENIZERS)}")
