@@ -10,6 +10,7 @@ are left out by a bound: with idf ratios in [lo, hi] and length ratio a, a new s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -337,7 +338,7 @@ class _Delta:
             df = df + _segment_sums(tf > 0, ends)
             n, length = n + sizes, length + _segment_sums(lengths, ends)
             if w.needs_average:
-                mean = np.array([self._average(slots[s:e]) for s, e in zip(ends[:-1], ends[1:], strict=True)])
+                mean = np.array([self._average(slots[s:e]) for s, e in pairwise(ends)])
         average = np.where(length > 0, length / n, 1.0)
         idf = w.idf(n[:, None], df, mean[:, None])
         constant = np.zeros(len(rows))
