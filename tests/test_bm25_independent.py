@@ -10,11 +10,13 @@ import pytest
 from stressrag.attacks.payloads import load_payloads
 from stressrag.collection import load_folder
 from stressrag.collection.model import Corpus
+from stressrag.errors import StressragError
 from stressrag.retrievers import vectors
 from stressrag.retrievers.bm25 import BM25
 from stressrag.retrievers.hybrid import Hybrid, fuse
 from stressrag.retrievers.lsa import LSA
 from stressrag.retrievers.own import Embedder
+from stressrag.retrievers.rank_bm25 import RankBM25
 from stressrag.retrievers.ranking import Ranking, Views
 from stressrag.retrievers.vectors import nearest_vectors, pair_scores
 from stressrag.text.tokens import ascii_tokens
@@ -314,3 +316,10 @@ def test_scifact_with_five_poison_documents_is_bit_for_bit_the_slow_way(data_roo
             norm = 0.25 + 0.75 * len(words) / mean
             score += math.log(1 + (len(documents) - df + 0.5) / (df + 0.5)) * 2.5 * tf / (tf + 1.5 * norm)
     assert fast.scores[0, 0] == pytest.approx(score, rel=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["okapi", "plus"])
+def test_rank_bm25_without_saturation_is_refused(variant: str) -> None:
+    """The package divides 0 by 0 there, and its NaN would be ranked."""
+    with pytest.raises(StressragError, match="NaN at k1=0"):
+        RankBM25(variant=variant, k1=0.0).fit(Corpus.from_texts(["ferry", "pier"]))

@@ -40,6 +40,8 @@ class RankBM25(Retriever):
         if self.variant not in CLASSES:
             hint = nearest(self.variant, CLASSES)
             raise StressragError(f"rank_bm25 has no variant {self.variant!r}: {hint}; set bm25.variant=…")
+        if self.k1 == 0 and self.variant != "l":  # 0/0 for each query term that a document lacks
+            raise StressragError("rank-bm25 gives NaN at k1=0; set bm25.k1 above 0, or use retriever=bm25")
         super().fit(corpus)
         self._tokens = get_tokenizer(self.tokenizer)
         documents = [self._tokens(t) for t in corpus.texts]
