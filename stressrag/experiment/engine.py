@@ -221,7 +221,6 @@ class Engine:
         """The final top k and how many candidates each query lost."""
         if not c.defense:
             return candidates.top(c.k), np.zeros(len(candidates), np.int64)
-        before = (candidates.docs >= 0).sum(1)
         pool = Pool(
             list(self.queries.texts[start:stop]),
             candidates.top(c.pool or c.k),

@@ -24,11 +24,6 @@ class Counts(NamedTuple):
     tf: npt.NDArray[np.int32]
     lengths: Ints
 
-    def row(self, i: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Term numbers and frequencies of text ``i``."""
-        s, e = self.indptr[i], self.indptr[i + 1]
-        return self.terms[s:e], self.tf[s:e]
-
     def gather(self, rows: Ints) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """All entries of some rows: (position within ``rows``, term number, frequency)."""
         at, take = slices(self.indptr, rows)
