@@ -1,0 +1,124 @@
+"""Rates: intervals, and exact tests of paired ones."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from stressrag.stats.bootstrap import LEVEL
+
+
+class Interval(NamedTuple):
+    """The two ends of an interval."""
+
+    low: float
+    high: float
+
+
+def wilson(successes: float, n: float, level: float = LEVEL) -> Interval:
+    """The score interval of a rate (Wilson 1927), sound near 0 and 1 where the bootstrap collapses.
+
+    Parameters
+    ----------
+    successes, n : number
+        Of ``n`` trials so many succeeded; with no trials the interval is (0, 1).
+    level : float
+        Coverage aimed at.
+    """
+    if n == 0:
+        return Interval(0.0, 1.0)
+    z = _normal_quantile(level)
+    rate = successes / n
+    middle = rate + z * z / (2 * n)
+    half = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    low = 0.0 if successes == 0 else max(0.0, (middle - half) / scale)
+    high = 1.0 if successes == n else min(1.0, (middle + half) / scale)
+    return Interval(low, high)
+
+
+def paired_difference(both: int, first: int, second: int, neither: int, level: float = LEVEL) -> Interval:
+    """The interval of the difference of two paired rates (Newcombe 1998, Statistics in Medicine, method 10).
+
+    Parameters
+    ----------
+    both, first, second, neither : int
+        Pairs in which both, only the first, only the second or none succeeded; the difference is that of
+        the first's rate less the second's.
+    level : float
+        Coverage aimed at.
+    """
+    n = both + first + second + neither
+    if n == 0:
+        return Interval(-1.0, 1.0)
+    p1, p2 = (both + first) / n, (both + second) / n
+    one, two = wilson(both + first, n, level), wilson(both + second, n, level)
+    product = (both + first) * (second + neither) * (both + second) * (first + neither)
+    phi = 0.0
+    if product:
+        cross = float(both * neither - first * second)
+        # Newcombe's continuity correction, for positive association only.
+        cross = max(cross - n / 2, 0) if cross > 0 else cross
+        phi = cross / math.sqrt(product)
+
+    def distance(a: float, b: float) -> float:
+        return math.sqrt(max(0.0, a * a - 2 * phi * a * b + b * b))
+
+    d = p1 - p2
+    low = d - distance(p1 - one.low, two.high - p2)
+    high = d + distance(p2 - two.low, one.high - p1)
+    return Interval(max(-1.0, low), min(1.0, high))
+
+
+class McNemar(NamedTuple):
+    """Two-sided p-values of a paired comparison of two rates."""
+
+    exact: float
+    mid: float
+
+
+def mcnemar(first: int, second: int) -> McNemar:
+    """McNemar's test on the pairs that differ.
+
+    Parameters
+    ----------
+    first, second : int
+        Pairs in which only the first, only the second succeeded.
+
+    Returns
+    -------
+    McNemar
+        ``exact``: twice the binomial tail, at most 1; ``mid``: less half the probability of the very
+        outcome, twice (Fagerland, Lydersen and Laake 2013), which is less conservative.
+    """
+    from scipy.stats import binom
+
+    n, k = first + second, min(first, second)
+    if n == 0:
+        return McNemar(1.0, 1.0)
+    tail = float(binom.cdf(k, n, 0.5))
+    exact = min(1.0, 2 * tail)
+    mid = 1.0 if first == second else min(1.0, 2 * tail - float(binom.pmf(k, n, 0.5)))
+    return McNemar(exact, mid)
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """Holm's step-down correction over one declared family (Holm 1979), in the order given.
+
+    Parameters
+    ----------
+    p_values : list of float
+        The family's p-values.
+    """
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    out, running = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[i]))
+        out[i] = running
+    return out
+
+
+def _normal_quantile(level: float) -> float:
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf((1 + level) / 2)
