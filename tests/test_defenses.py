@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from stressrag.collection.model import Corpus
 from stressrag.defenses.base import Pool
 from stressrag.defenses.mmr import MMR
+from stressrag.defenses.near_duplicate import NearDuplicate
 from stressrag.defenses.overlap import Overlap
+from stressrag.defenses.quota import Quota
+from stressrag.defenses.similarity import TermSimilarity, VectorSimilarity
 from stressrag.errors import StressragError
 from stressrag.experiment.plan import plan
 from stressrag.experiment.run import execute
@@ -148,7 +151,7 @@ def test_mmr_by_a_plain_loop(corpus, poison, data):
     )
     retriever = Embedder(word_vectors).fit(Corpus.from_texts(corpus))
     seen = pool(["q", "q"], [row, []], len(corpus), poison, [np.array(scores, float), []])
-    got = MMR(retriever, trade_off).apply(seen, len(row))
+    got = MMR(VectorSimilarity(retriever), trade_off).apply(seen, len(row))
     vectors = word_vectors([everything[d] for d in row])
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = vectors / np.where(norms == 0, 1, norms)
@@ -159,7 +162,7 @@ def test_mmr_by_a_plain_loop(corpus, poison, data):
     assert chosen in orders
     assert got.scores[0].tolist() == [scores[i] for i in chosen]
     assert (got.docs[1] == -1).all()
-    first = MMR(retriever, trade_off).apply(seen, min(2, len(row)))
+    first = MMR(VectorSimilarity(retriever), trade_off).apply(seen, min(2, len(row)))
     assert first.docs[0].tolist() == got.docs[0, :2].tolist()
 
 
@@ -169,16 +172,16 @@ def test_mmr_by_hand():
     retriever.fit(Corpus.from_texts(["a", "a", "b"]))
     seen = pool(["a"], [[0, 3, 1, 2]], 3, ["a"], [np.array([10.0, 8.0, 6.0, 0.0])])
     # after 0: copies .7 * relevance - .3, the other 0
-    assert MMR(retriever, 0.7).apply(seen, 4).docs.tolist() == [[0, 3, 1, 2]]
+    assert MMR(VectorSimilarity(retriever), 0.7).apply(seen, 4).docs.tolist() == [[0, 3, 1, 2]]
     # at .3: copies .3 * .8 - .7 = -.46, the other 0
-    assert MMR(retriever, 0.3).apply(seen, 4).docs.tolist() == [[0, 2, 3, 1]]
-    assert MMR(retriever, 1.0).apply(seen, 2).docs.tolist() == [[0, 3]]
+    assert MMR(VectorSimilarity(retriever), 0.3).apply(seen, 4).docs.tolist() == [[0, 2, 3, 1]]
+    assert MMR(VectorSimilarity(retriever), 1.0).apply(seen, 2).docs.tolist() == [[0, 3]]
 
 
 def test_mmr_of_equal_candidates_keeps_their_order():
     retriever = Embedder(lambda batch: np.ones((len(batch), 2))).fit(Corpus.from_texts(["a"] * 5))
     seen = pool(["a"], [[3, 0, 4, 1]], 5, [], [np.full(4, 2.0)])
-    assert MMR(retriever, 0.7).apply(seen, 4).docs.tolist() == [[3, 0, 4, 1]]
+    assert MMR(VectorSimilarity(retriever), 0.7).apply(seen, 4).docs.tolist() == [[3, 0, 4, 1]]
 
 
 @pytest.mark.filterwarnings("error")
@@ -186,9 +189,88 @@ def test_mmr_of_equal_candidates_keeps_their_order():
 def test_mmr_of_short_and_empty_pools_is_quiet(trade_off):
     retriever = LSA(dimensions=2).fit(Corpus.from_texts(DOCUMENTS))
     seen = pool(["ferry", "tide", "rope"], [[0, 1, 2], [3], []], 4, [])
-    got = MMR(retriever, trade_off).apply(seen, 3)
+    got = MMR(VectorSimilarity(retriever), trade_off).apply(seen, 3)
     assert sorted(got.docs[0]) == [0, 1, 2]
     assert got.docs[1:].tolist() == [[3, -1, -1], [-1, -1, -1]]
+
+
+# ---- similarity, near-duplicates, quota ----------------------------------------------------------
+
+
+def test_term_similarity_by_scikit_learn():
+    """Its TfidfVectorizer, sublinear, with the idf of the clean corpus; a new term is as rare as can be."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    poison = ["kraken ferry ferry", "", "pier pier tide kraken squid"]
+    index = TermIndex.from_texts(DOCUMENTS, unicode_tokens)
+    seen = pool(["q"], [[0, 4, 3, 6, 5, 1]], 4, poison)
+    got = TermSimilarity(index).among(seen.candidates.docs, seen)[0]
+    known = TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True).fit(DOCUMENTS)
+    idf_of = dict(zip(known.get_feature_names_out(), known.idf_, strict=True))
+    rows = []
+    for doc in seen.candidates.docs[0]:
+        words = (DOCUMENTS + poison)[doc].split()
+        weight = {w: (1 + math.log(words.count(w))) * idf_of.get(w, math.log(5) + 1) for w in words}
+        norm = math.sqrt(sum(v * v for v in weight.values())) or 1
+        rows.append({w: v / norm for w, v in weight.items()})
+    expected = [[sum(v * b.get(w, 0) for w, v in a.items()) for b in rows] for a in rows]
+    assert got == pytest.approx(np.array(expected), abs=1e-12)
+
+
+def words_alike() -> VectorSimilarity:
+    """Texts of one letter are alike when it is the same."""
+    retriever = Embedder(
+        lambda batch: np.array(
+            [[1.0, 0.0] if "a" in t else [0.0, 1.0] if "b" in t else [0.6, 0.8] for t in batch]
+        )
+    )
+    return VectorSimilarity(retriever.fit(Corpus.from_texts(["a", "b", "c"])))
+
+
+def test_near_duplicates_by_hand():
+    """c is .6 like a and .8 like b; 3, 4 and 5 are further copies of a, a and c."""
+    seen = pool(["q"], [[0, 3, 4, 1, 5, 2]], 3, ["a", "a", "c"])
+
+    def kept(threshold, copies):
+        return [d for d in NearDuplicate(words_alike(), threshold, copies).apply(seen, 6).docs[0] if d >= 0]
+
+    assert kept(1.0, 1) == [0, 1, 5]
+    assert kept(1.0, 2) == [0, 3, 1, 5, 2]
+    assert kept(0.7, 1) == [0, 1]  # c joins b
+    assert kept(0.7, 2) == [0, 3, 1, 5]
+    assert kept(0.5, 3) == [0, 3, 4, 1, 5, 2]
+    assert kept(1.1, 1) == [0, 3, 4, 1, 5, 2]
+
+
+@settings(deadline=None)
+@given(corpora, st.lists(texts, max_size=4), st.floats(0, 1.2), st.integers(1, 3), st.data())
+def test_near_duplicates_by_a_plain_loop(corpus, poison, threshold, copies, data):
+    n = len(corpus) + len(poison)
+    row = data.draw(st.lists(st.integers(0, n - 1), max_size=8, unique=True))
+    similarity = VectorSimilarity(Embedder(word_vectors).fit(Corpus.from_texts(corpus)))
+    seen = pool(["q", "r"], [row, row[::-1]], len(corpus), poison)
+    got = NearDuplicate(similarity, threshold, copies).apply(seen, n)
+    for r, candidates in enumerate((row, row[::-1])):
+        alike = similarity.among(seen.candidates.docs, seen)[r]
+        members: dict[int, int] = {}
+        expected = []
+        for i, doc in enumerate(candidates):
+            near = max(members, key=lambda f: alike[i, f], default=None)
+            if near is None or alike[i, near] < threshold - 1e-9:
+                near = i
+            members[near] = members.get(near, 0) + 1
+            if members[near] <= copies:
+                expected.append(doc)
+        assert [d for d in got.docs[r] if d >= 0] == expected
+
+
+def test_quota_by_hand():
+    """Documents 0 to 2 are of source 0, 3 names none, 4 is of source 1; poison says 1."""
+    sources = np.array([0, 0, 0, -1, 1])
+    seen = pool(["q"], [[2, 5, 0, 6, 3, 1, 4]], 5, ["x", "y"])
+    assert Quota(sources, 1, 1).apply(seen, 7).docs[0].tolist() == [2, 5, 3, -1, -1, -1, -1]
+    assert Quota(sources, 1, 2).apply(seen, 7).docs[0].tolist() == [2, 5, 0, 6, 3, -1, -1]
+    assert Quota(sources, 2, 1).apply(seen, 7).docs[0].tolist() == [2, 5, 3, 4, -1, -1, -1]
 
 
 # ---- in a run ------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from stressrag.retrievers.base import PoisonTexts
 from stressrag.retrievers.ranking import NO_DOC, Ints, Ranking
+
+_PAIRS = 640_000  # candidate pairs at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,13 @@ class Defense(Protocol):
     def apply(self, pool: Pool, k: int) -> Ranking:
         """The candidates let through, in their new order; at least the first ``k`` must be final."""
         ...
+
+
+def in_blocks(docs: Ints) -> Iterator[slice]:
+    """Slices of queries whose candidates can be compared with each other in bounded memory."""
+    rows = max(1, _PAIRS // max(1, docs.shape[1] ** 2))
+    for start in range(0, len(docs), rows):
+        yield slice(start, start + rows)
 
 
 def keep(candidates: Ranking, kept: np.ndarray) -> Ranking:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from stressrag.defenses.base import Pool
+from stressrag.defenses.base import Pool, in_blocks
+from stressrag.defenses.similarity import Similarity
 from stressrag.retrievers.ranking import NO_DOC, Ranking
-from stressrag.retrievers.vectors import VectorRetriever
-
-_ROWS = 256
 
 
 class MMR:
@@ -20,34 +18,30 @@ class MMR:
 
     Parameters
     ----------
-    vectors : VectorRetriever
-        A fitted retriever whose vectors give the similarity.
+    similarity : Similarity
+        How alike two candidates are.
     trade_off : float
         Lambda.
     """
 
     name = "mmr"
 
-    def __init__(self, vectors: VectorRetriever, trade_off: float):
-        self.vectors, self.trade_off = vectors, trade_off
+    def __init__(self, similarity: Similarity, trade_off: float):
+        self.similarity, self.trade_off = similarity, trade_off
 
     def apply(self, pool: Pool, k: int) -> Ranking:
         docs, scores = pool.candidates.docs, pool.candidates.scores
-        bad = self.vectors.prepared(pool.poison, lambda texts: self.vectors.embed(texts, "poison"))
-        rows = [
-            self._order(docs[s : s + _ROWS], scores[s : s + _ROWS], bad, pool, k)
-            for s in range(0, len(docs), _ROWS)
-        ]
+        rows = [self._order(docs[part], scores[part], pool, k) for part in in_blocks(docs)]
         order = np.concatenate(rows) if rows else np.empty((0, min(k, docs.shape[1])), np.int64)
         return Ranking(np.take_along_axis(docs, order, 1), np.take_along_axis(scores, order, 1))
 
-    def _order(self, docs: np.ndarray, scores: np.ndarray, bad: np.ndarray, pool: Pool, k: int) -> np.ndarray:
+    def _order(self, docs: np.ndarray, scores: np.ndarray, pool: Pool, k: int) -> np.ndarray:
         there = docs != NO_DOC
         low = np.where(there, scores, np.inf).min(1, keepdims=True, initial=np.inf)
         span = np.where(there, scores, -np.inf).max(1, keepdims=True, initial=-np.inf) - low
         with np.errstate(invalid="ignore", divide="ignore"):
             relevance = np.where(there, np.where(span > 0, (scores - low) / span, 1.0), 0.0)
-        vectors = self._of(docs, bad, pool)
+        alike = self.similarity.among(docs, pool)
         picked = np.empty((len(docs), min(k, docs.shape[1])), np.int64)
         free, nearest = np.ones(docs.shape, bool), np.full(docs.shape, -np.inf)
         for step in range(picked.shape[1]):
@@ -59,14 +53,5 @@ class MMR:
             best[spent] = free[spent].argmax(1)
             picked[:, step] = best
             free[np.arange(len(docs)), best] = False
-            chosen = vectors[np.arange(len(docs)), best]
-            nearest = np.maximum(nearest, np.einsum("rpd,rd->rp", vectors, chosen))
+            nearest = np.maximum(nearest, alike[np.arange(len(docs)), best])
         return picked
-
-    def _of(self, docs: np.ndarray, bad: np.ndarray, pool: Pool) -> np.ndarray:
-        out = np.zeros((*docs.shape, self.vectors.vectors_.shape[1]))
-        clean, poison = (docs >= 0) & (docs < pool.n_docs), docs >= pool.n_docs
-        out[clean] = self.vectors.vectors_[docs[clean]]
-        if poison.any():
-            out[poison] = bad[pool.poison.slots[docs[poison] - pool.n_docs]]
-        return out

@@ -290,15 +290,28 @@ def _leaf(name: str, settings: Settings, label: str | None = None) -> RetrieverS
 
 def _defense_spec(name: str, settings: Settings) -> DefenseSpec:
     d = settings.defense
+
+    def terms(similarity: str) -> tuple[tuple[str, Any], ...]:
+        own = (("similarity", "tfidf"), ("tokenizer", settings.bm25.tokenizer))
+        return own if similarity == "tfidf" else ()
+
+    def vectors(similarity: str) -> RetrieverSpec | None:
+        return None if similarity == "tfidf" else _leaf(similarity, settings)
+
     if name == "overlap":
         index = (("tokenizer", settings.bm25.tokenizer),)
         return DefenseSpec(name, (("tau", d.tau), *index))
     if name == "mmr":
-        return DefenseSpec(name, (("lambda", d.mmr_lambda),), _leaf(d.similarity, settings))
+        return DefenseSpec(name, (("lambda", d.mmr_lambda), *terms(d.similarity)), vectors(d.similarity))
+    if name == "near_duplicate":
+        parameters = (("threshold", d.near_threshold), ("copies", d.copies), *terms(d.near_similarity))
+        return DefenseSpec(name, parameters, vectors(d.near_similarity))
+    if name == "quota":
+        return DefenseSpec(name, (("quota", d.quota), ("poison_source", settings.attack.source)))
     from stressrag.plugins import entry_point_names
 
     if ":" not in name and name not in entry_point_names("defenses"):
-        valid = {"overlap", "mmr", *entry_point_names("defenses")}
+        valid = {"overlap", "mmr", "near_duplicate", "quota", *entry_point_names("defenses")}
         raise StressragError(
             f"defense.names: no defense {name!r}; {nearest(name, valid)} or package.module:name"
         )

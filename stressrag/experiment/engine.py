@@ -14,6 +14,7 @@ import pyarrow as pa
 from stressrag.attacks.poison import AttackContext
 from stressrag.collection.model import Collection
 from stressrag.defenses.base import Defense, Pool
+from stressrag.defenses.similarity import Similarity, TermSimilarity, VectorSimilarity
 from stressrag.experiment.conditions import Condition, DefenseSpec, RetrieverSpec
 from stressrag.experiment.scenario import PoisonTable, Scenario, key
 from stressrag.metrics.base import TopK
@@ -113,14 +114,29 @@ class Engine:
         if spec.name == "mmr":
             from stressrag.defenses.mmr import MMR
 
-            assert spec.similarity is not None
-            vectors = self.retrievers[spec.similarity]
-            assert isinstance(vectors, VectorRetriever)
-            return MMR(vectors, parameters["lambda"])
+            return MMR(self._similarity(spec), parameters["lambda"])
+        if spec.name == "near_duplicate":
+            from stressrag.defenses.near_duplicate import NearDuplicate
+
+            return NearDuplicate(self._similarity(spec), parameters["threshold"], parameters["copies"])
+        if spec.name == "quota":
+            from stressrag.defenses.quota import Quota
+
+            named = [str(m.get("source") or "") for m in self._collection.corpus.metadata]
+            numbers = {s: i for i, s in enumerate(dict.fromkeys([*named, parameters["poison_source"]])) if s}
+            sources = np.array([numbers.get(s, -1) for s in named], np.int64)
+            return Quota(sources, numbers[parameters["poison_source"]], parameters["quota"])
         known = entry_point_names("defenses")
         factory = import_target(spec.name, "defense") if ":" in spec.name else known[spec.name].load()
         made: Defense = factory()
         return made
+
+    def _similarity(self, spec: DefenseSpec) -> Similarity:
+        if spec.similarity is None:
+            return TermSimilarity(self._index(dict(spec.parameters)["tokenizer"]))
+        vectors = self.retrievers[spec.similarity]
+        assert isinstance(vectors, VectorRetriever)
+        return VectorSimilarity(vectors)
 
     @contextmanager
     def _clock(self, stage: str) -> Iterator[None]:

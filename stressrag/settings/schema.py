@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass
 class Dataset:
-    name: str = "scifact"
+    name: str = "pellmore"
     path: str | None = None
     split: str | None = None
     corpus: str | None = None
@@ -76,6 +76,7 @@ class Attack:
     payload_order: str = "hashed"
     tokenizer: str = "unicode"
     target: str | None = None
+    source: str = "attacker"
     grid: dict[str, Any] | None = None
 
 
@@ -92,6 +93,10 @@ class Defense:
     tau: float = 0.55
     mmr_lambda: float = 0.7
     similarity: str = "lsa"
+    near_threshold: float = 0.4
+    near_similarity: str = "tfidf"
+    copies: int = 1
+    quota: int = 3
 
 
 @dataclass
@@ -135,7 +140,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "statistics.isolated": ("live", "frozen"),
     "statistics.group": ("live", "frozen"),
     "statistics.multi": ("live", "frozen"),
-    "defense.similarity": ("lsa", "dense"),
+    "defense.similarity": ("lsa", "dense", "tfidf"),
+    "defense.near_similarity": ("lsa", "dense", "tfidf"),
 }
 
 BOUNDS: dict[str, tuple[float | None, float | None]] = {
@@ -160,6 +166,9 @@ BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "attack.group_size": (1, None),
     "defense.tau": (0, None),
     "defense.mmr_lambda": (0, 1),
+    "defense.near_threshold": (0, None),
+    "defense.copies": (1, None),
+    "defense.quota": (1, None),
 }
 
 TOKENIZERS: dict[str, tuple[str, ...]] = {
