@@ -1,7 +1,7 @@
 """stressrag: stress-tests of retrieval and RAG against poisoned corpora.
 
 >>> import stressrag as sr
->>> run = sr.sweep("dataset=scifact", "retriever=bm25,lsa", "attack=query_only")  # doctest: +SKIP
+>>> run = sr.sweep("retriever=bm25,lsa", "attack=query_only")  # doctest: +SKIP
 >>> run.summary["conditions"][0]["metrics"]["nDCG@10"]  # doctest: +SKIP
 """
 

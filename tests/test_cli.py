@@ -59,9 +59,9 @@ def test_a_run_and_a_sweep(ferries, capsys):
     assert folder.parent == Path("runs")
     assert len(summary["conditions"]) == 6
     assert out.startswith("6 conditions: ")
-    table = [line.split() for line in out.splitlines()[2:10]]
+    table = [line.split() for line in out.splitlines()[2:16]]
     assert table[0][:4] == ["retriever", "attack", "P", "scope"]
-    for line, c in zip(table[2:], summary["conditions"], strict=True):
+    for line, c in zip(table[2::2], summary["conditions"], strict=True):
         assert line[0] == c["config"]["retriever"]
         assert line[table[0].index("nDCG@10")] == f"{c['metrics']['nDCG@10']:.3f}"
         assert line[table[0].index("Evid")] == f"{c['metrics']['Evid']:.3f}"

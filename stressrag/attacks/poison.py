@@ -213,8 +213,14 @@ def choose_targets(targets: Any, queries: Queries, seed: int) -> np.ndarray:
 
 def groups(queries: Queries, size: int) -> np.ndarray:
     """The injection group of each query: its metadata's ``group``, else runs of ``size`` in file order."""
-    named = [m.get("group") for m in queries.metadata]
-    if all(g is not None for g in named) and named:
+    named = group_names(queries)
+    if named is not None:
         numbers: dict[str, int] = {}
-        return np.array([numbers.setdefault(str(g), len(numbers)) for g in named])
+        return np.array([numbers.setdefault(g, len(numbers)) for g in named])
     return np.arange(len(queries)) // size
+
+
+def group_names(queries: Queries) -> list[str] | None:
+    """The ``group`` of each query's metadata; ``None`` unless all of them name one."""
+    named = [m.get("group") for m in queries.metadata]
+    return [str(g) for g in named] if named and all(g is not None for g in named) else None

@@ -12,7 +12,15 @@ from typing import NoReturn
 from stressrag.collection import Collection
 from stressrag.collection.catalogue import BIPIA, CATALOGUE, Entry
 from stressrag.collection.load import load_folder
-from stressrag.collection.places import cache_root, check_name, find_bipia, find_local, local_names
+from stressrag.collection.places import (
+    EMBEDDED,
+    cache_root,
+    check_name,
+    find_bipia,
+    find_local,
+    is_packaged,
+    local_names,
+)
 from stressrag.collection.scan import scan_folder
 from stressrag.errors import StressragError, nearest
 
@@ -32,7 +40,7 @@ def _parser() -> _Parser:
     verbs = parser.add_subparsers(dest="verb", metavar="{list,info,fetch,check}", required=True)
     verbs.add_parser("list", help="the collections known by name, and where each is")
     info = verbs.add_parser("info", help="counts, grades and hashes of one collection")
-    info.add_argument("collection", metavar="NAME|PATH")
+    info.add_argument("collection", metavar="NAME|PATH", nargs="?", default=EMBEDDED)
     info.add_argument("--split", help="which judgments (default: the catalogue's, else test)")
     fetch = verbs.add_parser("fetch", help="download a BEIR collection, or bipia, into the cache")
     fetch.add_argument("name", metavar="NAME")
@@ -79,6 +87,8 @@ def _list(args: argparse.Namespace) -> int:
 
 def _where(entry: Entry) -> str:
     folder = find_local(entry.name)
+    if folder is not None and is_packaged(folder):
+        return "in the package"
     if folder is not None:
         return f"cache: {folder}" if folder.is_relative_to(cache_root()) else str(folder)
     return (
@@ -151,6 +161,10 @@ def _facts(c: Collection) -> list[tuple[str, str]]:
         ("queries", f"{len(c.queries):,}, {len(asked):,} judged, mean {_mean_words(asked.texts):.1f} words"),
         ("judgments", f"{sum(grades.values()):,} ({histogram})"),
     ]
+    if c.targets or c.triples:
+        groups = len({t.group for t in c.targets})
+        targets = f"{len(c.targets):,} targets in {groups} groups"
+        facts.append(("aligned", f"{targets}, {len(c.triples):,} split-knowledge triples"))
     facts += [(f"sha256 {part}", digest) for part, digest in c.hashes.items()]
     copies = CATALOGUE[c.name].copies if c.name in CATALOGUE else ()
     facts += [("known as", copy.label) for copy in copies if copy.corpus == c.hashes["corpus"]]

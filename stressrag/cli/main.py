@@ -65,7 +65,7 @@ verbs:
 
 examples:
   python -m stressrag sweep attack=partial retriever=hybrid
-  python -m stressrag run dataset=scifact retriever=lsa attack=query_only attack.budget=5
+  python -m stressrag run retriever=lsa attack=query_only attack.budget=5
   python -m stressrag data list
 
 python -m stressrag VERB --help shows the verb's settings."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stressrag.cli.conditions import execute_words
 
 EXAMPLES = (
-    "run dataset=scifact retriever=lsa attack=query_only attack.budget=5",
+    "run retriever=lsa attack=query_only attack.budget=5",
     "run attack=partial attack.terms=2 attack.strategy=idf retriever=hybrid",
     "run dataset=folder dataset.path=my-collection retriever=minilm",
 )

@@ -8,7 +8,7 @@ from stressrag.cli.conditions import execute_words
 
 EXAMPLES = (
     "sweep attack=partial retriever=hybrid",
-    "sweep dataset=scifact retriever=bm25,lsa attack=payload attack.budget=1,3,5 attack.scope=isolated,multi",
+    "sweep retriever=bm25,lsa attack=payload attack.budget=1,3,5 attack.scope=isolated,multi",
     "sweep preset=paper grid=paper",
     "sweep 'defense=[overlap,mmr]' 'defense.tau=[.4,.7]' retriever=hybrid",
 )

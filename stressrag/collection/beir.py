@@ -87,7 +87,7 @@ def read_jsonl(path: Path, log: ProblemLog, what: str) -> Records:
     """
     records = Records(str(path))
     for line, raw in read_lines(path, log):
-        row = _parse(raw, records.file, line, log)
+        row = parse_line(raw, records.file, line, log)
         if row is None:
             continue
         name = _identifier(row, records.file, line, log)
@@ -142,8 +142,8 @@ def read_qrels(
     return judgments.finish()
 
 
-def _parse(raw: str, file: str, line: int, log: ProblemLog) -> dict[str, Any] | None:
-    """The object on one line."""
+def parse_line(raw: str, file: str, line: int, log: ProblemLog) -> dict[str, Any] | None:
+    """The JSON object on one line; ``None``, and an error in the log, where there is none."""
     try:
         row = json.loads(raw)
     except json.JSONDecodeError as e:

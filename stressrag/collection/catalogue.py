@@ -91,6 +91,21 @@ def _beir(
 
 
 _ENTRIES = (
+    Entry(
+        "pellmore",
+        "papers of a fictional ferry and harbour operator",
+        534,
+        222,
+        "CC BY 4.0",
+        "in the package",
+        copies=(
+            Copy(
+                "of this version",
+                "03471ab87b1a265e144a4d72a2efb4b83b2d4f5b5b5837b6fdd2878168a6c867",
+                "eed185d3dd0000b2be8e3842d59e6fe1d7386230b1d8634170b9e93e08706677",
+            ),
+        ),
+    ),
     _beir(
         "scifact",
         "scientific claims against abstracts",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stressrag.collection.catalogue import CATALOGUE
 from stressrag.collection.model import Collection, Corpus, Qrels, Queries
-from stressrag.collection.places import check_name, find_local, local_names
+from stressrag.collection.places import EMBEDDED, check_name, find_local, local_names
 from stressrag.collection.problems import Problem
 from stressrag.collection.scan import Scan, scan_folder
 from stressrag.errors import StressragError, nearest
@@ -72,7 +72,7 @@ def load_folder(
 
 
 def load_dataset(
-    name: str,
+    name: str = EMBEDDED,
     *,
     split: str | None = None,
     path: PathLike | None = None,
@@ -83,13 +83,14 @@ def load_dataset(
 ) -> Collection:
     """Load a collection by name, downloading it where that is possible and needed.
 
-    Looks for ``$STRESSRAG_DATA/beir/NAME``, ``$STRESSRAG_DATA/NAME`` and the cache, in that order.
+    Looks inside the package, for ``$STRESSRAG_DATA/beir/NAME``, ``$STRESSRAG_DATA/NAME`` and in the cache,
+    in that order.
 
     Parameters
     ----------
     name : str
         An exact name of the catalogue or of a folder in one of these places; or ``'folder'``, which
-        needs ``path``.
+        needs ``path``. By default the embedded collection, which needs no download.
     split : str, optional
         Which judgments; by default the catalogue's, which is ``test`` but for ``msmarco`` (``dev``).
     path : path, optional
@@ -126,6 +127,8 @@ def as_collection(scan: Scan, name: str, split: str, origin: str) -> Collection:
         qrels=Qrels(scan.grades),
         split=split,
         origin=origin,
+        targets=scan.targets,
+        triples=scan.triples,
     )
 
 

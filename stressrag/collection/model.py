@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from stressrag.collection.aligned import Target, Triple
 from stressrag.errors import StressragError
 
 
@@ -167,11 +168,16 @@ class Collection:
     Attributes
     ----------
     name : str
-        The name that was asked for (``scifact``) or the folder's.
+        The name that was asked for (``pellmore``) or the folder's.
     split : str
         Which judgments these are (``test``).
     origin : str
         Where it was read from, for people; never part of a result.
+    notes : sequence of str
+        What was odd about the files but could be worked with.
+    targets, triples : sequence of Target, of Triple
+        For aligned RAG evaluation: gold answers and attackers' targets, split knowledge
+        (see ``collection.aligned``); empty for collections without ``aligned.jsonl``.
     """
 
     name: str
@@ -181,11 +187,18 @@ class Collection:
     split: str = "test"
     origin: str = ""
     notes: Sequence[str] = field(default_factory=tuple)
+    targets: Sequence[Target] = ()
+    triples: Sequence[Triple] = ()
 
     @cached_property
     def evaluated(self) -> Queries:
         """The queries that the judgments name, in the order of the judgments."""
         return self.queries.select(q for q in self.qrels if q in self.queries.numbers)
+
+    @cached_property
+    def calibration(self) -> Queries:
+        """The queries without judgments, in file order: clean traffic to calibrate detectors on."""
+        return self.queries.select(q for q in self.queries.ids if q not in self.qrels.grades)
 
     @cached_property
     def hashes(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Where collections lie on this machine: ``$STRESSRAG_DATA`` first, then the user's cache."""
+"""Where collections lie on this machine: in the package, ``$STRESSRAG_DATA``, the user's cache."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from pathlib import Path
 
 from stressrag.errors import StressragError
 
+EMBEDDED = "pellmore"
+"""The collection that travels in the package and is the default everywhere."""
+
+_PACKAGED = Path(__file__).resolve().parent / "embedded"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -56,10 +60,16 @@ def check_name(name: str) -> str:
 
 def _shelves() -> Iterator[Path]:
     """Folders that hold collections, in the order of precedence."""
+    yield _PACKAGED
     if root := data_root():
         yield root / "beir"
         yield root
     yield cache_root() / "datasets"
+
+
+def is_packaged(folder: Path) -> bool:
+    """Whether a collection's folder is part of the package."""
+    return folder.is_relative_to(_PACKAGED)
 
 
 def find_local(name: str) -> Path | None:

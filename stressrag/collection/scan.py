@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stressrag.collection import beir, trec
+from stressrag.collection.aligned import Target, Triple, read_aligned
 from stressrag.collection.beir import Records
 from stressrag.collection.lines import first_line
 from stressrag.collection.problems import Problem, ProblemLog
@@ -19,6 +20,8 @@ class Scan:
     queries: Records
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    targets: tuple[Target, ...] = ()
+    triples: tuple[Triple, ...] = ()
 
     @property
     def errors(self) -> list[Problem]:
@@ -45,7 +48,8 @@ def scan_folder(
     Parameters
     ----------
     path : path
-        The folder with ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``.
+        The folder with ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``; ``aligned.jsonl``
+        is read where there is one and the corpus and queries are the folder's own.
     split : str
         Which judgments.
     corpus, queries, qrels : path, optional
@@ -69,7 +73,13 @@ def scan_folder(
         # Without a corpus or queries every judgment would be a judgment of the unknown.
         grades = _read_qrels(qrels_file, log, asked.lines or None, documents.lines or None)
     _check_whole(documents, asked, grades, log)
-    return Scan(documents, asked, grades, log.problems())
+    targets: tuple[Target, ...] = ()
+    triples: tuple[Triple, ...] = ()
+    aligned_file = None if corpus or queries else _present(folder / "aligned.jsonl")
+    if aligned_file and asked.ids and documents.ids:
+        texts = dict(zip(asked.ids, asked.texts, strict=True))
+        targets, triples = read_aligned(aligned_file, log, texts, documents.lines)
+    return Scan(documents, asked, grades, log.problems(), targets, triples)
 
 
 def _expected(split: str) -> str:
@@ -82,15 +92,20 @@ def _find(default: Path, explicit: str | Path | None, log: ProblemLog, split: st
             log.error(str(explicit), None, "the file is missing")
             return None
         return Path(explicit)
-    for candidate in (default, default.with_name(default.name + ".gz")):
-        if candidate.is_file():
-            return candidate
+    if present := _present(default):
+        return present
     message = f"the file is missing; {_expected(split)}"
     if default.parent.name == "qrels":
         splits = sorted({p.name.split(".tsv")[0] for p in default.parent.glob("*.tsv*")})
         message += f"; splits here: {', '.join(splits)}" if splits else ""
     log.error(str(default), None, message)
     return None
+
+
+def _present(default: Path) -> Path | None:
+    """The file or its gzipped form, whichever there is."""
+    candidates = (default, default.with_name(default.name + ".gz"))
+    return next((c for c in candidates if c.is_file()), None)
 
 
 def _read_queries(path: Path, log: ProblemLog, topic_field: str) -> Records:

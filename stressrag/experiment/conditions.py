@@ -247,6 +247,12 @@ def partners(asked: Iterable[Condition]) -> list[Condition]:
     return sorted(marked, key=lambda c: not c.clean)
 
 
+def baselines(c: Condition) -> dict[str, Condition]:
+    """What a condition is held against: the same on ``clean`` traffic, the same ``undefended``."""
+    out = {} if c.clean else {"clean": _clean(c)}
+    return out | ({"undefended": replace(c, defense=(), pool=None)} if c.defense else {})
+
+
 def _clean(c: Condition) -> Condition:
     return replace(
         c,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stressrag.attacks.poison import AttackContext
+from stressrag.attacks.poison import AttackContext, group_names
 from stressrag.collection.model import Collection
 from stressrag.defenses.base import Defense, Pool
 from stressrag.defenses.similarity import Similarity, TermSimilarity, VectorSimilarity
@@ -58,6 +58,7 @@ class Engine:
         self.family, self.extra = tuple(family), tuple(extra)
         self.timings: dict[str, float] = defaultdict(float)
         self.queries = collection.evaluated
+        self.group_names = group_names(self.queries)
         self.doc_ids = list(collection.corpus.ids)
         self.n_docs = len(collection.corpus)
         numbers = collection.corpus.numbers
@@ -296,6 +297,7 @@ class Engine:
             "condition": [c.id] * n,
             **{name: [config[name]] * n for name in _LABELS},
             "query_id": [self.queries.ids[q] for q in top.query],
+            "group": self._group(c, top.query),
             "evaluated": [r > 0 for r in relevant],
             "targeted": top.targeted,
             "eligible_terms": eligible,
@@ -309,6 +311,14 @@ class Engine:
         schema = records_schema(list(columns))
         arrays = [pa.array(_nullable(values[f.name]), f.type, from_pandas=True) for f in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _group(self, c: Condition, query: np.ndarray) -> list[str | None]:
+        """The group of each query: the collection's own, else that of the attack's scope."""
+        if self.group_names is not None:
+            return [self.group_names[q] for q in query]
+        if c.scope == "group":
+            return [str(self.table.scenarios[key(c)].groups[q]) for q in query]
+        return [None] * len(query)
 
     def _rankings(self, c: Condition, top: TopK, final: Ranking) -> pa.Table:
         row, place = np.nonzero(top.docs >= 0)

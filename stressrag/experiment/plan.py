@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stressrag.experiment.conditions import Condition, RetrieverSpec, condition, digest, partners, slug
+from stressrag.experiment.conditions import (
+    Condition,
+    RetrieverSpec,
+    baselines,
+    condition,
+    digest,
+    partners,
+    slug,
+)
 from stressrag.settings.compose import expand, only
 from stressrag.settings.schema import Settings
 
@@ -42,7 +50,19 @@ class Plan:
     @property
     def hash(self) -> str:
         """Identity of the run: its conditions and metrics, not how or where it is computed."""
-        return digest({"conditions": [c.id for c in self.conditions], "metrics": self.metrics})
+        statistics = [self.settings.seed, self.settings.resamples]
+        return digest(
+            {
+                "conditions": [c.id for c in self.conditions],
+                "metrics": self.metrics,
+                "statistics": statistics,
+            }
+        )
+
+    def baselines(self, c: Condition) -> dict[str, str]:
+        """What a condition is compared with, by id: ``clean`` traffic and the same without ``undefended``."""
+        here = {d.id for d in self.conditions}
+        return {kind: d.id for kind, d in baselines(c).items() if d.id in here}
 
     @property
     def folder(self) -> Path:

@@ -25,7 +25,7 @@ from stressrag.experiment.latency import probe
 from stressrag.experiment.plan import Plan, block_size, families
 from stressrag.records.files import cannot_write, file_hash, write_atomically, write_json, write_text
 from stressrag.records.folder import DONE, RANKINGS, RECORDS, SUMMARY, Run, open_run
-from stressrag.records.summary import summarize, summary_csv
+from stressrag.report.summary import summarize, summary_csv
 
 _BLOCKS = "blocks"
 _IDENTITY = "environment.json"

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from stressrag.errors import StressragError
 
-VERSION = 1
+VERSION = 2
 _KEY = b"stressrag_schema"
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
@@ -29,6 +29,7 @@ FIXED: tuple[tuple[str, pa.DataType, str], ...] = (
     ("k", pa.int32(), "length of the judged ranking"),
     ("seed", pa.int64(), "seed of the random draws, null for clean"),
     ("query_id", pa.string(), "id of the query"),
+    ("group", pa.string(), "its injection group, null where there are none; intervals draw groups whole"),
     ("evaluated", pa.bool_(), "whether it has relevant documents and enters the means"),
     ("targeted", pa.bool_(), "whether the attack targets it"),
     ("eligible_terms", pa.int32(), "its eligible terms"),

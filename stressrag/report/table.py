@@ -31,6 +31,7 @@ _DEEP = (
 _NAMES = {"budget": "P"}
 _METRICS = ("TargetExp", "AnyExp", "Evid", "SafeR", "PoisonCount", "Shortage")
 _SHORT = {"PoisonCount": "#P"}
+_EVENTS = {"TargetExp": "poison in the top k", "NoEvid": "evidence missing"}
 
 
 def table(summary: Mapping[str, Any]) -> str:
@@ -46,8 +47,35 @@ def table(summary: Mapping[str, Any]) -> str:
         config = c["config"]
         cells = [_setting(s, config) for s in vary] + [_flat(config).get(name, "") for name in deep]
         rows.append([*cells, str(c["n_queries"]), *(_number(m, c["metrics"].get(m)) for m in metrics)])
+        if c["intervals"]:
+            rows.append([*[""] * len(cells), "", *(_interval(m, c["intervals"].get(m)) for m in metrics)])
     left = len(vary) + len(deep)
-    return "\n".join([_heading(summary, configs, vary), "", *_align(head, rows, left), *_footnotes(summary)])
+    lines = [_heading(summary, configs, vary), "", *_align(head, rows, left)]
+    return "\n".join([*lines, *_four(summary, vary, deep), *_footnotes(summary)])
+
+
+def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) -> list[str]:
+    """What each defense prevented, introduced and did to clean traffic."""
+    measures = {"prevented": "P", "introduced": "J", "net": "N", "clean change": "H", "contrast": "Gamma"}
+    configs = {c["id"]: c["config"] for c in summary["conditions"]}
+    rows = []
+    for row in summary["four_conditions"]:
+        if row["event"] not in _EVENTS:
+            continue
+        config = configs[row["condition"]]
+        cells = [_setting(s, config) for s in vary] + [_flat(config).get(name, "") for name in deep]
+        rows.append(
+            [*cells, _EVENTS[row["event"]], str(row["n"])]
+            + [_number("", row[m]) for m in measures.values()]
+            + [_p(row["mcnemar_p"])]
+        )
+        ends = [_interval("", row["intervals"].get(m)) for m in measures.values()]
+        rows.append([*[""] * len(cells), "", "", *ends, ""])
+    if not rows:
+        return []
+    head = [_NAMES.get(s, s) for s in vary] + list(deep) + ["event", "n", *measures, "p"]
+    title = "What the defenses did to the attack, and to clean traffic (McNemar p, not corrected):"
+    return ["", title, "", *_align(head, rows, len(vary) + len(deep) + 1)]
 
 
 def _metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -61,6 +89,8 @@ def _metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
         shown.remove("Shortage")
     if any(c["metrics"].get("CrossExp") for c in conditions):
         shown.insert(2, "CrossExp")
+    if all(c["metrics"].get("AnyExp") == c["metrics"].get("TargetExp") for c in conditions):
+        shown.remove("AnyExp")  # as it is where a query sees no poison but its own
     coverage = ["Coverage"] if any(c["config"]["anchor"] == "terms" for c in conditions) else []
     return [*coverage, *quality, *shown, *(m for m in names if m not in {*quality, *_METRICS, *known})]
 
@@ -108,6 +138,17 @@ def _number(name: str, value: float | None) -> str:
     return f"{value:.3f}"
 
 
+def _interval(name: str, ends: Sequence[float | None] | None) -> str:
+    if ends is None or ends[0] is None or ends[1] is None:
+        return ""
+    low, high = (f"{end:.1f}" if name == "PoisonCount" else f"{end:.2f}" for end in ends)
+    return f"[{low} {high}]".replace("0.", ".")
+
+
+def _p(value: float) -> str:
+    return "<.001" if value < 0.001 else f"{value:.3f}"
+
+
 def _align(head: list[str], rows: list[list[str]], left: int) -> list[str]:
     widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
 
@@ -131,6 +172,11 @@ def _heading(summary: Mapping[str, Any], configs: Sequence[Mapping[str, Any]], v
 def _footnotes(summary: Mapping[str, Any]) -> list[str]:
     conditions = summary["conditions"]
     out = [""]
+    if any(c["intervals"] for c in conditions):
+        s = summary["statistics"]
+        units = {u for u in s["unit"].values() if u != "query"}
+        drawn = f" or {', '.join(sorted(units))}" if units else ""
+        out.append(f"Brackets: {s['level']:.0%} intervals over queries{drawn} (B = {s['n_resamples']:,}).")
     left_out = max(c["n_left_out"] for c in conditions)
     if left_out:
         out.append(f"{left_out} queries without relevant documents are left out of the means.")

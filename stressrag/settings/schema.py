@@ -123,6 +123,7 @@ class Settings:
     workers: int = 1
     partners: bool = True
     latency_sample: int = 50
+    resamples: int = 10_000
 
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -151,6 +152,7 @@ BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "seed": (0, 2**63 - 1),
     "workers": (1, 1024),
     "latency_sample": (0, None),
+    "resamples": (0, 1_000_000),
     "bm25.k1": (0, None),
     "bm25.b": (0, 1),
     "lsa.dimensions": (1, None),
