@@ -323,3 +323,13 @@ def test_own_attack(ferries):
 def test_unknown_target(ferries):
     with pytest.raises(StressragError, match="no judged query 'q7'; choose from q1, q2, q3, q4, q5, q9"):
         execute(plan("run", ["dataset=ferries", "attack.targets=[q1,q7]"]))
+
+
+def test_neutral_snippets_of_a_set_length() -> None:
+    """As many tokens as set, none of them the query's, whatever the payload's length."""
+    for n in (2, 5):
+        recipe = Recipe("corpus_neutral", "none", "corpus_neutral", snippet_tokens=n)
+        for name, texts in poison(recipe, 3).items():
+            for text in texts:
+                assert len(unicode_tokens(text)) == n
+                assert not set(unicode_tokens(text)) & set(unicode_tokens(ASKED[name]))

@@ -161,7 +161,9 @@ def test_estimates_choose_their_interval_by_hand():
     assert made["pair"].value == pytest.approx(-1 / 9)
     assert made["pair"][1:3] == tuple(paired_difference(1, 1, 2, 5))
     assert (made["pair"].n, made["pair"].method) == (9, "newcombe")
-    assert made["score"].method == "bca"
+    assert made["score"].method == "studentized"  # few queries
+    many = estimates({"score": np.linspace(0, 1, 60)}, [f"q{i}" for i in range(60)])
+    assert many["score"].method == "bca"
     one = estimates({"score": np.array([0.5, *[np.nan] * 9])}, ids)["score"]
     assert one == (0.5, None, None, 1, "none")
 
@@ -186,3 +188,16 @@ def test_the_contrast_is_always_net_plus_clean_change(rows):
     made = four_estimates({"e": four}, [str(i) for i in range(len(rows))], n_resamples=50)["e"]  # type: ignore[dict-item]
     assert math.isclose(made["Gamma"].value, made["N"].value + made["H"].value, abs_tol=1e-12)
     assert math.isclose(made["N"].value, made["P"].value - made["J"].value, abs_tol=1e-12)
+
+
+def test_bands_over_seeds(tmp_path):
+    run = stressrag.sweep(
+        "retriever=bm25,lsa", "attack=clean", "lsa.seed=range(0,3)", f"output_dir={tmp_path / 'out'}"
+    )
+    (band,) = run.summary["seed_bands"]  # BM25 rests on no seed and has none
+    members = [c for c in run.summary["conditions"] if c["config"]["retriever"] == "lsa"]
+    assert band["conditions"] == [c["id"] for c in members]
+    values = [c["metrics"]["nDCG@10"] for c in members]
+    assert len(set(values)) == 3
+    expected = {"mean": sum(values) / 3, "least": min(values), "greatest": max(values)}
+    assert band["metrics"]["nDCG@10"] == pytest.approx(expected)

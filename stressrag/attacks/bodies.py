@@ -51,7 +51,7 @@ class Payload:
 
 
 class CorpusNeutral:
-    """A run of words from the corpus that shares no term with the query, as long as the payload would be.
+    """A run of words from the corpus that shares no term with the query, as long as the payload or as set.
 
     Its BM25 score for the query is zero. Documents and starting places are hashed from seed, query id and
     document number. Where no run is long enough from 200 places, the longest found is taken and the
@@ -67,16 +67,26 @@ class CorpusNeutral:
         Gives the length to match, in tokens.
     seed : int
         The config's seed.
+    tokens : int, optional
+        The length in tokens, in the place of the payload's.
     """
 
-    def __init__(self, texts: Callable[[int], str], index: TermIndex, payload: Payload, seed: int):
+    def __init__(
+        self,
+        texts: Callable[[int], str],
+        index: TermIndex,
+        payload: Payload,
+        seed: int,
+        tokens: int | None = None,
+    ):
         self.texts, self.index, self.payload, self.seed = texts, index, payload, seed
+        self.tokens = tokens
 
     def __call__(self, target: Target, number: int) -> tuple[str, bool]:
         """The snippet of that document."""
         tokens = self.index.tokenizer
         assert tokens is not None
-        length = len(tokens(self.payload(target, number)[0]))
+        length = self.tokens or len(tokens(self.payload(target, number)[0]))
         taboo = frozenset(tokens(target.query))
         longest: list[str] = []
         best = 0

@@ -38,6 +38,7 @@ class Recipe:
     strategy: str | None = None
     payloads: str = "builtin"
     payload_order: str = "hashed"
+    snippet_tokens: int | None = None
     tokenizer: str = "unicode"
     target: str | None = None
     seed: int = 0
@@ -161,7 +162,9 @@ def _body(recipe: Recipe, context: AttackContext) -> Body:
     payload = Payload(context.payloads(recipe.payloads), recipe.payload_order, recipe.seed)
     if recipe.body == "payload":
         return payload
-    return CorpusNeutral(context.texts.__getitem__, context.index, payload, recipe.seed)
+    return CorpusNeutral(
+        context.texts.__getitem__, context.index, payload, recipe.seed, recipe.snippet_tokens
+    )
 
 
 class _Own:

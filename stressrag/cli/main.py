@@ -14,6 +14,7 @@ VERBS = {
     "run": "evaluate one condition",
     "sweep": "evaluate all combinations of lists of settings",
     "attack": "write an attack's poison documents to a file",
+    "reproduce": "run a paper's published experiments and compare the values",
     "data": "list, describe, fetch and check collections",
 }
 
@@ -55,7 +56,7 @@ def _dispatch(argv: list[str]) -> int:
 
 def usage() -> str:
     """What ``--help`` prints."""
-    verbs = "\n".join(f"  {name:8} {what}" for name, what in VERBS.items())
+    verbs = "\n".join(f"  {name:10} {what}" for name, what in VERBS.items())
     return f"""stressrag {__version__}: stress-tests of retrieval against poisoned corpora
 
 usage: python -m stressrag VERB [setting=value …]

@@ -163,7 +163,7 @@ class Condition:
         return f"{slug('-'.join(parts))}-{digest({**self.config(), 'dataset': self.dataset})[:8]}"
 
 
-_ATTACK_SETTINGS = ("payloads", "payload_order", "tokenizer", "target")
+_ATTACK_SETTINGS = ("payloads", "payload_order", "snippet_tokens", "tokenizer", "target")
 
 
 def _defense_settings(defense: DefenseSpec) -> dict[str, Any]:
@@ -197,6 +197,7 @@ def condition(settings: Settings) -> Condition:
         strategy=a.strategy if a.anchor == "terms" else None,
         payloads=a.payloads if uses_payload else "builtin",
         payload_order=a.payload_order if uses_payload else "hashed",
+        snippet_tokens=a.snippet_tokens if a.body == "corpus_neutral" and not a.target else None,
         tokenizer=a.tokenizer,
         target=a.target,
         seed=s.seed,

@@ -331,6 +331,7 @@ def _locked(folder: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     _refuse_foreign(folder)
+    made = [p for p in (folder, *folder.parents) if not p.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")
@@ -347,7 +348,7 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-        _tidy(folder)
+        _tidy(folder, made)
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -361,11 +362,12 @@ def _refuse_foreign(folder: Path) -> None:
         raise StressragError(f"{folder} holds files but no run; choose a new or empty output_dir")
 
 
-def _tidy(folder: Path) -> None:
-    """Take away what a run leaves that failed before its first block."""
+def _tidy(folder: Path, made: Sequence[Path]) -> None:
+    """Take away what a run leaves that failed before its first block, with the folders made for it."""
     names = {p.name for p in folder.iterdir()} if folder.is_dir() else {_BLOCKS}
     if names <= {".lock", "config.yaml", _IDENTITY}:
         for name in names:
             (folder / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # somebody has put a file there, or it is the working folder
-            folder.rmdir()
+            for path in made or [folder]:
+                path.rmdir()

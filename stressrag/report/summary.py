@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,7 @@ EVENTS = ("TargetExp", "AnyExp", "NoEvid", "Unsafe")
 """What the four conditions are told for: poison for this query in the top k, any poison, no evidence, and
 either of the last two (the complements of Evid and SafeR)."""
 _BOUNDED = ("Recall@", "nDCG@")
-_RATES = ("TargetExp", "AnyExp", "CrossExp", "Evid", "SafeR", "Shortage", *(s.name for s in STATES))
+RATES = ("TargetExp", "AnyExp", "CrossExp", "Evid", "SafeR", "Shortage", *(s.name for s in STATES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +135,7 @@ def summarize(
         },
         "conditions": out,
         "comparisons": _comparisons(rows, baselines, rates, draw) if n_resamples else [],
+        "seed_bands": _bands(out),
         "four_conditions": _four(rows, baselines, draw) if n_resamples else [],
     }
 
@@ -168,17 +170,18 @@ def _split(records: pa.Table, ids: Sequence[str]) -> dict[str, _Rows]:
 
 
 def _bounds(metric: str) -> tuple[float, float]:
-    unbounded = metric in ("PoisonCount", "FirstPoisonRank", "FirstEvidenceRank")
-    return (0.0, np.inf) if unbounded else (0.0, 1.0) if metric.startswith(_BOUNDED) else (-np.inf, np.inf)
+    if metric in ("PoisonCount", "FirstPoisonRank", "FirstEvidenceRank"):
+        return (0.0, np.inf)
+    return (0.0, 1.0) if metric in RATES or metric.startswith(_BOUNDED) else (-np.inf, np.inf)
 
 
 _EXPOSURE = ("TargetExp", "AnyExp", "CrossExp")
-_OF_POISON = (*_EXPOSURE, "PoisonCount", "PoisonFraction", "EvidPoison", "NoEvidPoison")
+OF_POISON = (*_EXPOSURE, "PoisonCount", "PoisonFraction", "EvidPoison", "NoEvidPoison")
 
 
 def _by_construction(c: Any, metric: str) -> bool:
     """Whether a condition's mean is what it is by definition, so that an interval would say nothing."""
-    return (metric == "Coverage" and c.recipe.anchor != "terms") or (c.clean and metric in _OF_POISON)
+    return (metric == "Coverage" and c.recipe.anchor != "terms") or (c.clean and metric in OF_POISON)
 
 
 def _together(rows: Mapping[str, _Rows]) -> list[list[str]]:
@@ -198,7 +201,7 @@ def _rates(rows: Mapping[str, _Rows]) -> set[str]:
     names = dict.fromkeys(m for here in rows.values() for m in here.values)
     own = [m for m in names if m not in ours and "@" not in m]
     binary = {m for m in own if all(_is_rate(h.values[m][h.judged]) for h in rows.values() if m in h.values)}
-    return binary | set(_RATES)
+    return binary | set(RATES)
 
 
 def _intervals(
@@ -250,9 +253,9 @@ def _comparisons(
             if m in rows[pair[1]].values
         }
         own = {key for key in columns if key[1] in rates}
-        for (pair, metric), e in estimates(
-            columns, ids, clusters=clusters or None, rates=own, **draw
-        ).items():
+        bounds = {key: (-1.0, 1.0) for key in columns if key in own or key[1].startswith(_BOUNDED)}
+        estimated = estimates(columns, ids, clusters=clusters or None, bounds=bounds, rates=own, **draw)
+        for (pair, metric), e in estimated.items():
             made[pair][metric] = e
     p_values = {
         (pair, m): mcnemar_of(rows[pair[0]].column(m), rows[pair[1]].column(m))
@@ -334,6 +337,33 @@ def _four(
                 }
             )
     return out
+
+
+def _bands(conditions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of conditions that differ in seeds alone, the mean, least and greatest value of each metric."""
+    families: dict[str, list[Mapping[str, Any]]] = {}
+    for c in conditions:
+        families.setdefault(json.dumps(_without_seeds(c["config"]), sort_keys=True), []).append(c)
+    out = []
+    for members in families.values():
+        if len(members) < 2:
+            continue
+        metrics = {}
+        for m in members[0]["metrics"]:
+            values = [c["metrics"].get(m) for c in members]
+            known = [v for v in values if v is not None]
+            if len(known) == len(values):
+                mean = float(np.mean(known))
+                metrics[m] = {"mean": mean, "least": min(known), "greatest": max(known)}
+        out.append({"conditions": [c["id"] for c in members], "metrics": metrics})
+    return out
+
+
+def _without_seeds(value: Any) -> Any:
+    """A config without its seeds, at any depth."""
+    if isinstance(value, Mapping):
+        return {k: _without_seeds(v) for k, v in value.items() if k != "seed"}
+    return value
 
 
 def _means(values: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, float | None]:

@@ -51,7 +51,31 @@ def table(summary: Mapping[str, Any]) -> str:
             rows.append([*[""] * len(cells), "", *(_interval(m, c["intervals"].get(m)) for m in metrics)])
     left = len(vary) + len(deep)
     lines = [_heading(summary, configs, vary), "", *_align(head, rows, left)]
-    return "\n".join([*lines, *_four(summary, vary, deep), *_footnotes(summary)])
+    more = [*_bands(summary, vary, metrics), *_four(summary, vary, deep)]
+    return "\n".join([*lines, *more, *_footnotes(summary)])
+
+
+def _bands(summary: Mapping[str, Any], vary: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    """Mean, least and greatest value over seeds, apart from the intervals over queries."""
+    configs = {c["id"]: c["config"] for c in summary["conditions"]}
+    rows = []
+    for band in summary["seed_bands"]:
+        here = band["metrics"]
+        cells = [_setting(s, configs[band["conditions"][0]]) for s in vary]
+        rows.append(
+            [
+                *cells,
+                str(len(band["conditions"])),
+                *(_number(m, here.get(m, {}).get("mean")) for m in metrics),
+            ]
+        )
+        ends = [[here[m]["least"], here[m]["greatest"]] if m in here else None for m in metrics]
+        rows.append([*[""] * len(cells), "", *(_range(m, e) for m, e in zip(metrics, ends, strict=True))])
+    if not rows:
+        return []
+    head = [_NAMES.get(s, s) for s in vary] + ["seeds", *(_SHORT.get(m, m) for m in metrics)]
+    title = "Over seeds: the mean, and the least and greatest value (no interval over queries):"
+    return ["", title, "", *_align(head, rows, len(vary))]
 
 
 def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) -> list[str]:
@@ -143,6 +167,10 @@ def _interval(name: str, ends: Sequence[float | None] | None) -> str:
         return ""
     low, high = (f"{end:.1f}" if name == "PoisonCount" else f"{end:.2f}" for end in ends)
     return f"[{low} {high}]".replace("0.", ".")
+
+
+def _range(name: str, ends: Sequence[float] | None) -> str:
+    return "" if ends is None else f"{_number(name, ends[0])}-{_number(name, ends[1])}".replace("0.", ".")
 
 
 def _p(value: float) -> str:

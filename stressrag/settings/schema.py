@@ -74,6 +74,7 @@ class Attack:
     group_size: int = 10
     payloads: str = "builtin"
     payload_order: str = "hashed"
+    snippet_tokens: int | None = None
     tokenizer: str = "unicode"
     target: str | None = None
     source: str = "attacker"
@@ -164,6 +165,7 @@ BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "rrf.constant": (0, None),
     "rrf.depth": (1, 10_000),
     "attack.terms": (1, None),
+    "attack.snippet_tokens": (1, 1000),
     "attack.budget": (1, 10_000),
     "attack.group_size": (1, None),
     "defense.tau": (0, None),

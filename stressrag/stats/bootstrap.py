@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 
 N_RESAMPLES = 10_000
 LEVEL = 0.95
-FEW_CLUSTERS = 30
-"""With fewer clusters the studentised interval is the default: plain ones are too short there."""
+FEW_UNITS = 50
+"""With fewer queries or clusters the studentized interval is the default: others are too short there."""
 METHODS = ("percentile", "bca", "studentized")
 _WEIGHT_CELLS = 4_000_000  # 32 MB of weights at a time
 _COLUMNS = 512

@@ -2,9 +2,10 @@
 
 * A rate over single queries has Wilson's score interval, a difference of two paired rates Newcombe's: the
   bootstrap collapses where nothing (or everything) happened.
-* Any other mean over queries has the bias-corrected and accelerated bootstrap interval.
-* With clusters whole clusters are drawn; below :data:`~stressrag.stats.bootstrap.FEW_CLUSTERS` of them the
-  interval is the studentized one, since plain ones cover far too seldom there.
+* Any other mean has the bias-corrected and accelerated bootstrap interval. With clusters, whole clusters are
+  drawn.
+* Below :data:`~stressrag.stats.bootstrap.FEW_UNITS` queries or clusters it is the studentized interval, since
+  the others cover too seldom there.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stressrag.stats.bootstrap import FEW_CLUSTERS, LEVEL, N_RESAMPLES, Floats, bootstrap
+from stressrag.stats.bootstrap import FEW_UNITS, LEVEL, N_RESAMPLES, Floats, bootstrap
 from stressrag.stats.proportions import paired_difference, wilson
+
+_ENDLESS = 1e100  # a studentized end where resamples without spread abound
 
 
 class Estimate(NamedTuple):
@@ -26,7 +29,7 @@ class Estimate(NamedTuple):
     value : float
         The mean over the rows where it is defined.
     low, high : float or None
-        The interval; ``None`` where fewer than two units are defined.
+        The interval; ``None`` where fewer than two units are defined, or where it has no end.
     n : int
         Rows where it is defined.
     method : str
@@ -105,7 +108,7 @@ def estimates(
             low, high = wilson(successes, n, level)
             out[name] = Estimate(successes / n, low, high, n, "wilson")
     if resampled:
-        few = clusters is not None and len(set(map(str, clusters))) < FEW_CLUSTERS
+        few = len(set(map(str, ids if clusters is None else clusters))) < FEW_UNITS
         method = "studentized" if few else "bca"
         made = bootstrap(
             np.column_stack(list(resampled.values())),
@@ -118,11 +121,12 @@ def estimates(
         )
         for i, name in enumerate(resampled):
             least, most = (bounds or {}).get(name, (-np.inf, np.inf))
-            known = not np.isnan(made.low[i])
+            ends = max(least, made.low[i]), min(most, made.high[i])
+            known = not np.isnan(made.low[i]) and max(map(abs, ends)) < _ENDLESS
             out[name] = Estimate(
                 float(made.estimate[i]),
-                float(max(least, made.low[i])) if known else None,
-                float(min(most, made.high[i])) if known else None,
+                float(ends[0]) if known else None,
+                float(ends[1]) if known else None,
                 int(made.n[i]),
                 method if known else "none",
             )

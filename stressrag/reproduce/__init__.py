@@ -1,0 +1,1 @@
+"""Published experiments run again: their values, ours, and whether they agree."""
