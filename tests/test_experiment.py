@@ -460,7 +460,7 @@ def test_timings(ferries):
         "search bm25",
         "search lsa",
         "fuse",
-        "defend",
+        "defend mmr",
         "measure",
     }
     assert set(timings["stages_seconds"]) == stages

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import stressrag
+from stressrag.report.frontier import frontier
 from stressrag.stats.bootstrap import bootstrap
 from stressrag.stats.four import MEASURES, four_estimates
 from stressrag.stats.intervals import Difference, estimates
@@ -146,6 +147,23 @@ def test_groups_are_drawn_whole(tmp_path):
 
 
 # ---- by hand -------------------------------------------------------------------------------------
+
+
+def test_frontier_by_hand():
+    """Undefended .9/.7; a: .5/.7 beats it; b: .5/.6 is beaten by a; c: .1/.2 is the only one so safe."""
+
+    def condition(name, exposure, ndcg):
+        metrics = {"TargetExp": exposure, "nDCG@10": ndcg, "SafeR": 0.0, "Evid": 1.0, "Shortage": 0.0}
+        return {"id": name, "metrics": metrics}
+
+    points = {"none": (0.9, 0.7), "a": (0.5, 0.7), "b": (0.5, 0.6), "c": (0.1, 0.2)}
+    conditions = [condition(n, e, 0.0) for n, (e, _) in points.items()]
+    conditions += [condition(f"clean-{n}", 0.0, u) for n, (_, u) in points.items()]
+    baselines = {n: {"clean": f"clean-{n}"} | ({"undefended": "none"} if n != "none" else {}) for n in points}
+    got = frontier(conditions, baselines)
+    assert {p["condition"]: p["pareto"] for p in got} == {"none": False, "a": True, "b": False, "c": True}
+    assert [(p["TargetExp"], p["clean_nDCG"]) for p in got] == list(points.values())
+    assert frontier(conditions[:2] + conditions[4:6], {k: baselines[k] for k in ("none", "a")}) == []
 
 
 def test_estimates_choose_their_interval_by_hand():

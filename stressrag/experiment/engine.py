@@ -161,8 +161,7 @@ class Engine:
         for c in self.family:
             scenario = self.table.scenarios[key(c)]
             candidates = self._candidates(c, found, fused)
-            with self._clock("defend"):
-                final, rejected = self._defend(c, candidates, start, stop)
+            final, rejected = self._defend(c, candidates, start, stop)
             with self._clock("measure"):
                 top = self._top(c, scenario, final, start, stop)
                 columns = quality[c.k, c.grade](top) | {m.name: m(top) for m in metrics[c.k]}
@@ -248,7 +247,8 @@ class Engine:
         before = (pool.candidates.docs >= 0).sum(1)
         for i, defense in enumerate(self.defenses[c.defense]):
             last = i == len(c.defense) - 1
-            after = defense.apply(pool, c.k if last else (c.pool or c.k))
+            with self._clock(f"defend {c.defense[i].name}"):
+                after = defense.apply(pool, c.k if last else (c.pool or c.k))
             left = (after.docs >= 0).sum(1)
             if after.docs.shape[1] == pool.candidates.docs.shape[1]:
                 rejecting += before - left

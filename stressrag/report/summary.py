@@ -16,6 +16,7 @@ from stressrag import __version__
 from stressrag.metrics.evidence import STATES
 from stressrag.metrics.registry import STANDARD
 from stressrag.records.schema import FIXED
+from stressrag.report.frontier import frontier
 from stressrag.stats.bootstrap import LEVEL, Floats
 from stressrag.stats.four import MEASURES, four_estimates, mcnemar_of
 from stressrag.stats.intervals import Difference, Estimate, estimates
@@ -136,6 +137,7 @@ def summarize(
         "conditions": out,
         "comparisons": _comparisons(rows, baselines, rates, draw) if n_resamples else [],
         "seed_bands": _bands(out),
+        "frontier": frontier(out, baselines),
         "four_conditions": _four(rows, baselines, draw) if n_resamples else [],
     }
 

@@ -51,7 +51,11 @@ def table(summary: Mapping[str, Any]) -> str:
             rows.append([*[""] * len(cells), "", *(_interval(m, c["intervals"].get(m)) for m in metrics)])
     left = len(vary) + len(deep)
     lines = [_heading(summary, configs, vary), "", *_align(head, rows, left)]
-    more = [*_bands(summary, vary, metrics), *_four(summary, vary, deep)]
+    more = [
+        *_bands(summary, vary, metrics),
+        *_frontier(summary, vary, deep),
+        *_four(summary, vary, deep),
+    ]
     return "\n".join([*lines, *more, *_footnotes(summary)])
 
 
@@ -76,6 +80,30 @@ def _bands(summary: Mapping[str, Any], vary: Sequence[str], metrics: Sequence[st
     head = [_NAMES.get(s, s) for s in vary] + ["seeds", *(_SHORT.get(m, m) for m in metrics)]
     title = "Over seeds: the mean, and the least and greatest value (no interval over queries):"
     return ["", title, "", *_align(head, rows, len(vary))]
+
+
+def _frontier(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) -> list[str]:
+    """Exposure under attack against the cost on clean traffic, setting by setting."""
+    configs = {c["id"]: c["config"] for c in summary["conditions"]}
+    columns = {
+        "TargetExp": "TargetExp",
+        "SafeR": "SafeR",
+        "Shortage": "Shortage",
+        "clean nDCG": "clean_nDCG",
+        "clean Evid": "clean_Evid",
+        "clean Shortage": "clean_Shortage",
+    }
+    rows = []
+    for point in summary["frontier"]:
+        config = configs[point["condition"]]
+        cells = [_setting(s, config) for s in vary] + [_flat(config).get(name, "") for name in deep]
+        numbers = [_number(m, point[m]) for m in columns.values()]
+        rows.append([*cells, *numbers, "*" if point["pareto"] else ""])
+    if not rows:
+        return []
+    head = [_NAMES.get(s, s) for s in vary] + [*deep, *columns, "Pareto"]
+    title = "Frontier: exposure against clean nDCG (* no setting is better in one and as good in the other):"
+    return ["", title, "", *_align(head, rows, len(vary) + len(deep))]
 
 
 def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) -> list[str]:
