@@ -467,3 +467,25 @@ def test_timings(ferries):
     assert min(timings["stages_seconds"].values()) > 0
     assert set(timings["latency_ms"]) == {"hybrid", "hybrid+mmr"}
     assert timings["latency_ms"]["hybrid+mmr"]["defend mmr"]["queries"] == 3
+
+
+def test_texts_of_what_is_ranked(ferries):
+    """Queries, every ranked document once, and the poison of each attack under its own key."""
+    run = sweep("retriever=bm25", "attack=payload,query_only", "attack.budget=1,2")
+    texts = run.texts().to_pylist()
+    queries = {t["id"]: t["text"] for t in texts if t["kind"] == "query"}
+    assert queries["q2"] == "fog at the lighthouse"
+    ranked = run.rankings().to_pylist()
+    documents = [t["id"] for t in texts if t["kind"] == "document"]
+    assert len(set(documents)) == len(documents)
+    assert set(documents) == {r["doc_id"] for r in ranked if not r["poison"]}
+    keys = {c["id"]: c["poison"] for c in run.summary["conditions"]}
+    poison = {(t["attack"], t["id"]): t["text"] for t in texts if t["kind"] == "poison"}
+    assert len(set(keys.values())) == 3  # clean has none, budgets share their attack's
+    assert set(poison) == {(keys[r["condition"]], r["doc_id"]) for r in ranked if r["poison"]}
+    plain = next(c for c in run.summary["conditions"] if c["config"]["attack"] == "query_only")
+    assert poison[plain["poison"], "poison-q2-0"] == "fog at the lighthouse"
+
+
+def test_texts_can_be_left_out(ferries):
+    assert sweep("retriever=bm25", "attack=payload", "texts=false").texts() is None

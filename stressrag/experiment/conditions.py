@@ -163,6 +163,11 @@ class Condition:
         return f"{slug('-'.join(parts))}-{digest({**self.config(), 'dataset': self.dataset})[:8]}"
 
 
+def poison_key(recipe: Recipe) -> str | None:
+    """What tells the poison of one recipe from another's in saved texts; ``None`` for clean."""
+    return None if recipe.clean else digest(asdict(recipe))[:12]
+
+
 _ATTACK_SETTINGS = ("payloads", "payload_order", "snippet_tokens", "tokenizer", "target")
 
 

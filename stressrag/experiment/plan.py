@@ -14,6 +14,7 @@ from stressrag.experiment.conditions import (
     condition,
     digest,
     partners,
+    poison_key,
     slug,
 )
 from stressrag.settings.compose import expand, only
@@ -58,6 +59,10 @@ class Plan:
                 "statistics": statistics,
             }
         )
+
+    def poison_key(self, c: Condition) -> str | None:
+        """Under which name a condition's poison stands in the saved texts."""
+        return poison_key(c.recipe)
 
     def baselines(self, c: Condition) -> dict[str, str]:
         """What a condition is compared with, by id: ``clean`` traffic and the same without ``undefended``."""

@@ -19,12 +19,13 @@ import pyarrow.parquet as pq
 from stressrag import __version__
 from stressrag.collection import Collection, load_dataset
 from stressrag.errors import StressragError
-from stressrag.experiment.conditions import Condition
-from stressrag.experiment.engine import Engine
+from stressrag.experiment.conditions import Condition, poison_key
+from stressrag.experiment.engine import Engine, poison_id
 from stressrag.experiment.latency import probe
 from stressrag.experiment.plan import Plan, block_size, families
 from stressrag.records.files import cannot_write, file_hash, write_atomically, write_json, write_text
-from stressrag.records.folder import DONE, RANKINGS, RECORDS, SUMMARY, Run, open_run
+from stressrag.records.folder import DONE, RANKINGS, RECORDS, SUMMARY, TEXTS, Run, open_run
+from stressrag.records.schema import texts_schema
 from stressrag.report.summary import summarize, summary_csv
 
 _BLOCKS = "blocks"
@@ -113,7 +114,8 @@ class _Execution:
             if not _readable(pair):
                 todo.append((start, stop))
         meta = self.folder / _BLOCKS / f"{name}.json"
-        if todo or not _is_json(meta):
+        poison = self.folder / _BLOCKS / f"{name}.poison"
+        if todo or not _is_json(meta) or not (poison.exists() or not self.plan.settings.texts):
             engine = Engine(collection, family, self.plan.metrics, self.say)
             fit = dict(engine.timings)
             self._compute(engine, name, todo, n)
@@ -123,6 +125,9 @@ class _Execution:
                 "fit": fit,
                 "latency_ms": probe(engine, self.plan.settings.latency_sample),
             }
+            if self.plan.settings.texts:
+                table = _poison_texts(engine, collection.evaluated.ids)
+                write_atomically(poison, lambda part: _write_block(table, part))
             write_json(meta, notes)
         return paths
 
@@ -160,6 +165,11 @@ class _Execution:
         write_atomically(self.folder / RECORDS, lambda part: pq.write_table(records, part))
         rankings = _in_order([pq.read_table(rankings) for rankings, _ in blocks], order)
         write_atomically(self.folder / RANKINGS, lambda part: pq.write_table(rankings, part))
+        if self.plan.settings.texts:
+            texts = self._texts(rankings)
+            write_atomically(
+                self.folder / TEXTS, lambda part: pq.write_table(texts, part, compression="zstd")
+            )
         self._collect_timings(blocks)
         content = {dict(d)["name"]: c.hashes["content"] for d, c in self.collections.items()}
         warnings = {dict(d)["name"]: list(c.notes) for d, c in self.collections.items() if c.notes}
@@ -167,9 +177,44 @@ class _Execution:
         write_json(self.folder / SUMMARY, summary)
         write_text(self.folder / "summary.csv", summary_csv(summary))
         write_json(self.folder / "timings.json", self.timings)
-        hashes = {name: file_hash(self.folder / name) for name in (RECORDS, RANKINGS, SUMMARY)}
+        names = (RECORDS, RANKINGS, SUMMARY, *([TEXTS] if self.plan.settings.texts else []))
+        hashes = {name: file_hash(self.folder / name) for name in names}
         write_json(self.folder / DONE, {"plan": self.plan.hash, "sha256": hashes})
         shutil.rmtree(self.folder / _BLOCKS, ignore_errors=True)
+
+    def _texts(self, rankings: pa.Table) -> pa.Table:
+        """The queries, and the documents that stand in a ranking, in the order of the collections."""
+        rows: list[tuple[str, str | None, str, str, str]] = []
+        ranked = {c: set[str]() for c in rankings["condition"].unique().to_pylist()}
+        for name, doc in zip(rankings["condition"].to_pylist(), rankings["doc_id"].to_pylist(), strict=True):
+            ranked[name].add(doc)
+        seen: set[tuple[str, str]] = set()
+        for dataset, collection in self.collections.items():
+            here = [c for c in self.plan.conditions if c.dataset == dataset]
+            shown = set[str]().union(*(ranked.get(c.id, ()) for c in here))
+            q, d = collection.evaluated, collection.corpus
+            rows += [("query", None, i, "", t) for i, t in zip(q.ids, q.texts, strict=True)]
+            rows += [
+                ("document", None, i, d.titles[n], d.bodies[n])
+                for n, i in enumerate(d.ids)
+                if i in shown and ("document", i) not in seen
+            ]
+            seen |= {("document", i) for i in shown}
+        kept: dict[str, set[str]] = {}
+        for c in self.plan.conditions:
+            if key := self.plan.poison_key(c):
+                kept.setdefault(key, set()).update(ranked.get(c.id, ()))
+        for path in sorted((self.folder / _BLOCKS).glob("*.poison")):
+            table = pq.read_table(path)
+            for key, name, text in zip(
+                *(table[n].to_pylist() for n in ("attack", "id", "text")), strict=True
+            ):
+                if name in kept.get(key, ()):
+                    rows.append(("poison", key, name, "", text))
+                    kept[key].discard(name)
+        schema = texts_schema()
+        arrays = [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
 
     def _collect_timings(self, blocks: Sequence[tuple[Path, Path]]) -> None:
         stages: dict[str, float] = defaultdict(float)
@@ -261,6 +306,23 @@ def _write_block(table: pa.Table, path: Path) -> None:
     pq.write_table(table, path, write_page_checksum=True)  # so that a damaged block is known by itself
 
 
+def _poison_texts(engine: Engine, ids: Sequence[str]) -> pa.Table:
+    """Every poison document of a family, by the key of its recipe and its id."""
+    rows = [
+        (poison_key(recipe), poison_id(ids[q], n), text)
+        for recipe, poison in engine.table.poison.items()
+        if not recipe.clean
+        for q, texts in enumerate(poison.texts)
+        for n, text in enumerate(texts)
+    ]
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table([pa.array(c, pa.string()) for c in columns], ["attack", "id", "text"])
+
+
+def _write_texts(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path, compression="zstd")
+
+
 def _is_json(path: Path) -> bool:
     try:
         json.loads(path.read_text("utf-8"))
@@ -320,7 +382,7 @@ def _another(folder: Path) -> StressragError:
 def _clear(folder: Path) -> None:
     """Remove what a run wrote, and only that."""
     (folder / DONE).unlink(missing_ok=True)  # first, so that a killed clean-up is no finished run
-    for name in (RECORDS, RANKINGS, SUMMARY, "summary.csv", "timings.json", "config.yaml", _IDENTITY):
+    for name in (RECORDS, RANKINGS, SUMMARY, TEXTS, "summary.csv", "timings.json", "config.yaml", _IDENTITY):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / _BLOCKS, ignore_errors=True)
 

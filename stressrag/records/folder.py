@@ -16,6 +16,7 @@ from stressrag.records.files import file_hash
 from stressrag.records.schema import check_schema
 
 RECORDS, RANKINGS, SUMMARY, DONE = "records.parquet", "rankings.parquet", "summary.json", "DONE"
+TEXTS = "texts.parquet"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,10 @@ class Run:
     def rankings(self) -> pa.Table:
         """One row per condition, query and rank."""
         return self._table(RANKINGS)
+
+    def texts(self) -> pa.Table | None:
+        """Queries and ranked documents with their texts; ``None`` for a run with ``texts=false``."""
+        return self._table(TEXTS) if (self.folder / TEXTS).exists() else None
 
     def _table(self, name: str) -> pa.Table:
         table = pq.read_table(self.folder / name)

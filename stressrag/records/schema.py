@@ -64,6 +64,24 @@ def rankings_schema() -> pa.Schema:
     )
 
 
+def texts_schema() -> pa.Schema:
+    """Columns of ``texts.parquet``: each query, and each document that stands in a saved ranking, once.
+
+    ``kind`` is query, document or poison; ``attack`` tells the poison of one attack from another's of the
+    same id (the ``poison`` of a condition in ``summary.json``), and is null elsewhere.
+    """
+    return pa.schema(
+        [
+            pa.field("kind", _WORD),
+            pa.field("attack", _WORD),
+            pa.field("id", pa.string()),
+            pa.field("title", pa.string()),
+            pa.field("text", pa.string()),
+        ],
+        {_KEY: str(VERSION).encode()},
+    )
+
+
 def check_schema(schema: pa.Schema, where: str) -> None:
     """Refuse records of another version or without the columns that make them records."""
     version = (schema.metadata or {}).get(_KEY)

@@ -106,6 +106,7 @@ def summarize(
                 "id": c.id,
                 "config": c.config(),
                 "partner": c.partner,
+                "poison": plan.poison_key(c),
                 "n_queries": int(judged.sum()),
                 "n_left_out": int((~judged).sum()),
                 "n_targets": int(here.flags["targeted"].sum()),

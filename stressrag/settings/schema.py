@@ -125,6 +125,7 @@ class Settings:
     partners: bool = True
     latency_sample: int = 50
     resamples: int = 10_000
+    texts: bool = True
 
 
 CHOICES: dict[str, tuple[str, ...]] = {
