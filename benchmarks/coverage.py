@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stressrag.stats.bootstrap import bootstrap
-from stressrag.stats.proportions import paired_difference, wilson
+from stressrag.stats.proportions import clustered_wilson, paired_difference, wilson
 
 Floats = NDArray[np.float64]
 N = 300
@@ -70,6 +70,9 @@ def intervals(
     if method == "wilson":
         ends = [wilson(float(k), len(values)) for k in values.sum(axis=0)]
         return np.array([e.low for e in ends]), np.array([e.high for e in ends])
+    if method == "wilson-clustered":
+        ends = [clustered_wilson(column, np.array(clusters)) for column in values.T]
+        return np.array([e.low for e in ends]), np.array([e.high for e in ends])
     ids = [str(i) for i in range(len(values))]
     made = bootstrap(values, ids, clusters=clusters, method=method, n_resamples=n_resamples)
     least = min(0.0, float(np.floor(values.min())))  # what the mean cannot leave, as the toolkit cuts too
@@ -120,7 +123,8 @@ def main() -> None:
         values = sample(rng, args.samples)
         clusters = [i // 10 for i in range(100)] if grouped else None
         is_rate = name.startswith("rate")
-        for method in (*BOOTSTRAPS, *(["wilson"] if is_rate else [])):
+        own = (["wilson"] if is_rate else []) + (["wilson-clustered"] if grouped else [])
+        for method in (*BOOTSTRAPS, *own):
             low, high = intervals(values, method, clusters, args.resamples)
             label = "wilson, clusters ignored" if method == "wilson" and grouped else method
             rows.append(row(name, label, low, high, truth))

@@ -340,3 +340,18 @@ def test_config_is_found_whatever_the_working_directory(tmp_path, monkeypatch):
     (tmp_path / "conf" / "config.yaml").write_text("k: 3\n")
     assert only([]).k == 10
     assert Path(config_folder(), "config.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("attack.source=", "attack.source= is empty"),
+        ("resamples=1", "resamples=1: too few for an interval; 0 for none or at least 100"),
+        ("resamples=1000001", "must be at least 0 and at most 1,000,000"),
+        ("attack.snippet_tokens=0", "must be at least 1 and at most 1,000"),
+        ("defense.quota=0", "must be at least 1"),
+    ],
+)
+def test_values_that_mean_nothing(word, message):
+    with pytest.raises(StressragError, match=message):
+        expand([word])

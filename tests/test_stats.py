@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from stressrag.stats.bootstrap import bootstrap, standard_error
-from stressrag.stats.proportions import holm, mcnemar, paired_difference, wilson
+from stressrag.stats.proportions import (
+    clustered_wilson,
+    holm,
+    mcnemar,
+    paired_difference,
+    sign_flip,
+    wilson,
+)
 
 
 def skewed(n: int, seed: int = 1) -> np.ndarray:
@@ -189,3 +196,54 @@ def test_holm_against_statsmodels(p_values: list[float]) -> None:
 
     theirs = multitest.multipletests(p_values, method="holm")[1]
     assert holm(p_values) == pytest.approx(list(theirs), abs=1e-12)
+
+
+def test_clustered_wilson_by_hand() -> None:
+    """Four clusters of five with sums 5, 5, 0, 0: residuals +-2.5, variance 4 * 6.25 * 4/3 / 400 = 1/12."""
+    values = np.repeat([1.0, 1.0, 0.0, 0.0], 5)
+    clusters = np.repeat(np.arange(4), 5)
+    # effective size .25 / (1/12) = 3, raised to the number of clusters, 4
+    expected = wilson(2, 4, quantile=float(stats.t.ppf(0.975, 3)))
+    assert clustered_wilson(values, clusters) == pytest.approx(expected)
+
+
+def test_clustered_wilson_of_single_rows_is_nearly_wilson() -> None:
+    values = (np.arange(200) % 4 == 0).astype(float)
+    ours = clustered_wilson(values, np.arange(200))
+    assert ours == pytest.approx(wilson(50, 200), abs=0.002)
+
+
+def test_clustered_wilson_without_variance_counts_clusters() -> None:
+    quantile = float(stats.t.ppf(0.975, 9))
+    ours = clustered_wilson(np.zeros(100), np.repeat(np.arange(10), 10))
+    assert ours == pytest.approx(wilson(0, 10, quantile=quantile))
+    ones = clustered_wilson(np.ones(100), np.repeat(np.arange(10), 10))
+    assert ones == pytest.approx((1 - ours.high, 1.0))
+    assert clustered_wilson(np.ones(3), np.zeros(3, int)) == (0.0, 1.0)
+
+
+def test_sign_flip_by_hand() -> None:
+    """Sums 3, 2, -1: |total| 4; of 8 patterns those with 6, 4, -6 and -4 reach it: p = 4/8."""
+    differences = np.array([1.0, 1.0, 1.0, 2.0, -1.0, np.nan])
+    assert sign_flip(differences, np.array([0, 0, 0, 1, 2, 2])) == pytest.approx(0.5)
+    assert sign_flip(np.zeros(4), np.arange(4)) == 1.0
+
+
+def test_sign_flip_of_single_pairs_is_mcnemars_exact_test() -> None:
+    differences = np.concatenate([np.ones(9), -np.ones(3), np.zeros(8)])
+    assert sign_flip(differences, np.arange(20)) == pytest.approx(mcnemar(9, 3).exact)
+    many = np.concatenate([np.ones(25), -np.ones(10)])
+    drawn = sign_flip(many, np.arange(35))
+    assert drawn == pytest.approx(mcnemar(25, 10).exact, abs=0.003)
+    assert drawn == sign_flip(many, np.arange(35))
+
+
+def test_studentized_without_spread_takes_students_quantiles() -> None:
+    """One cluster of 23 differs: most resamples miss it and have no spread."""
+    x = np.zeros(230)
+    x[:3] = 0.5
+    clusters = np.repeat(np.arange(23), 10)
+    ours = bootstrap(x, ids(230), clusters=clusters, method="studentized")
+    error = standard_error(np.bincount(clusters, weights=x)[:, None], np.full((23, 1), 10.0))[0]
+    reach = stats.t.ppf(0.975, 22) * error
+    assert (ours.low[0], ours.high[0]) == pytest.approx((x.mean() - reach, x.mean() + reach))

@@ -114,7 +114,7 @@ def test_four_conditions(run, values):
         assert r["H"] == pytest.approx(c1.mean() - c0.mean())
         assert r["Gamma"] == pytest.approx(r["N"] + r["H"])
         a, b = int((p0 & ~p1).sum()), int((~p0 & p1).sum())
-        assert r["mcnemar_p"] == pytest.approx(stats.binomtest(a, a + b).pvalue if a + b else 1)
+        assert r["p"] == pytest.approx(stats.binomtest(a, a + b).pvalue if a + b else 1)
 
 
 def test_numbers_do_not_depend_on_what_else_is_in_the_run(run, tmp_path):
@@ -141,7 +141,13 @@ def test_groups_are_drawn_whole(tmp_path):
     (attacked,) = [c for c in summary["conditions"] if c["config"]["budget"]]
     assert summary["statistics"]["unit"][attacked["id"]] == "group of queries (23)"
     assert attacked["interval_methods"]["nDCG@10"] == "studentized"
+    assert attacked["interval_methods"]["Evid"] == "wilson-clustered"
+    low, high = attacked["intervals"]["SafeR"]
+    assert low == 0
+    assert high > 0.02  # no certainty from 23 groups
     (c,) = summary["comparisons"]
+    assert c["metrics"]["Evid"]["test"] == "sign flip over groups"
+    assert c["metrics"]["Evid"]["method"] == "newcombe-clustered"
     assert c["metrics"]["nDCG@10"]["method"] == "studentized"
     assert all(0 <= end <= 1 for end in attacked["intervals"]["Evid"])
 

@@ -13,6 +13,7 @@ from stressrag.errors import StressragError, nearest
 VERBS = {
     "run": "evaluate one condition",
     "sweep": "evaluate all combinations of lists of settings",
+    "audit": "the battery before deployment: baseline, attacks, defenses, report and gate file",
     "attack": "write an attack's poison documents to a file",
     "reproduce": "run a paper's published experiments and compare the values",
     "data": "list, describe, fetch and check collections",

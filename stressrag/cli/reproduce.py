@@ -75,12 +75,20 @@ def report_of(
     datasets: Sequence[str], folder: Path, model: str | None, passed: Sequence[str]
 ) -> dict[str, Any]:
     """Run what is missing and put the report together."""
+    from stressrag.collection.catalogue import CATALOGUE
+    from stressrag.collection.places import find_bipia, find_local, local_names
     from stressrag.experiment.plan import plan
     from stressrag.experiment.run import execute
     from stressrag.reproduce import retrieval_paper as paper
 
     model = model or _cached_model()
     # Everything is planned before anything is computed, so that a wrong word leaves nothing behind.
+    for name in datasets:
+        if name not in CATALOGUE and not find_local(name):
+            hint = nearest(name, [*CATALOGUE, *local_names()])
+            raise StressragError(f"there is no dataset {name!r}; {hint}")
+    if not find_bipia():
+        raise StressragError("BIPIA's payloads are missing; get them: python -m stressrag data fetch bipia")
     plans = {}
     for name in datasets:
         where = (f"dataset={name}", f"output_dir={folder / 'runs' / name}")

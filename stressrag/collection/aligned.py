@@ -42,7 +42,7 @@ class Target:
     passages : tuple of str
         Adversarial passages, each arguing for the target by itself.
     group : str
-        The injection group: targets of one group are poisoned together.
+        The injection group: in aligned evaluation targets of one group are poisoned together.
     answer_type : str
         What kind of thing the answer is (price, place, …); ``""`` where the file does not say.
     answer_documents : tuple of str
@@ -141,6 +141,8 @@ def read_aligned(
             if row["_id"] in triples:
                 log.error(file, line, f"a second triple {row['_id']!r}")
             triples[row["_id"]] = _triple(row)
+    if not targets and not triples:
+        log.warn(file, None, "holds neither targets nor triples")
     return tuple(targets.values()), tuple(triples.values())
 
 

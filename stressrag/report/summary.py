@@ -18,7 +18,7 @@ from stressrag.metrics.registry import STANDARD
 from stressrag.records.schema import FIXED
 from stressrag.report.frontier import frontier
 from stressrag.stats.bootstrap import LEVEL, Floats
-from stressrag.stats.four import MEASURES, four_estimates, mcnemar_of
+from stressrag.stats.four import MEASURES, four_estimates, paired_p
 from stressrag.stats.intervals import Difference, Estimate, estimates
 from stressrag.stats.proportions import holm
 
@@ -133,7 +133,7 @@ def summarize(
         "statistics": {
             **draw,
             "unit": {c.id: _unit(rows[c.id]) for c in plan.conditions},
-            "p_values": "exact McNemar; Holm over comparisons of one metric with one kind of baseline",
+            "p_values": "two-sided, exact; Holm over comparisons of one metric with one kind of baseline",
         },
         "conditions": out,
         "comparisons": _comparisons(rows, baselines, rates, draw) if n_resamples else [],
@@ -261,7 +261,9 @@ def _comparisons(
         for (pair, metric), e in estimated.items():
             made[pair][metric] = e
     p_values = {
-        (pair, m): mcnemar_of(rows[pair[0]].column(m), rows[pair[1]].column(m))
+        (pair, m): paired_p(
+            rows[pair[0]].column(m), rows[pair[1]].column(m), _pair(rows, pair[0], pair[1]), draw["seed"]
+        )
         for pair in pairs
         for m, e in made[pair].items()
         if m in rates
@@ -269,7 +271,7 @@ def _comparisons(
     corrected: dict[Any, tuple[float, int]] = {}
     for family in dict.fromkeys((pair[2], m) for pair, m in p_values):
         members = [key for key in p_values if (key[0][2], key[1]) == family]
-        for key, p in zip(members, holm([p_values[key][0] for key in members]), strict=True):
+        for key, p in zip(members, holm([p_values[key]["p"] for key in members]), strict=True):
             corrected[key] = (p, len(members))
     return [
         {
@@ -292,10 +294,10 @@ def _comparisons(
     ]
 
 
-def _p_of(p: tuple[float, float] | None, corrected: tuple[float, int] | None) -> dict[str, Any]:
+def _p_of(p: dict[str, Any] | None, corrected: tuple[float, int] | None) -> dict[str, Any]:
     if p is None or corrected is None:
         return {}
-    return {"p": p[0], "p_mid": p[1], "p_holm": corrected[0], "family": corrected[1]}
+    return {**p, "p_holm": corrected[0], "family": corrected[1]}
 
 
 def _is_rate(column: Floats) -> bool:
@@ -320,7 +322,8 @@ def _four(
         clusters = _pair(rows, name, undefended)
         made = four_estimates(events, rows[name].judged_ids, clusters=clusters, **draw)  # type: ignore[arg-type]
         for event, measures in made.items():
-            exact, mid = mcnemar_of(rows[undefended].column(event), rows[name].column(event))
+            one, other = rows[undefended].column(event), rows[name].column(event)
+            p = paired_p(one, other, clusters, draw["seed"])
             out.append(
                 {
                     "condition": name,
@@ -335,8 +338,7 @@ def _four(
                         for m in MEASURES
                         if not (event in _EXPOSURE and m in ("r_c0", "r_c1", "H"))  # 0 by definition
                     },
-                    "mcnemar_p": exact,
-                    "mcnemar_mid_p": mid,
+                    **p,
                 }
             )
     return out

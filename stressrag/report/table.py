@@ -119,14 +119,17 @@ def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) 
         rows.append(
             [*cells, _EVENTS[row["event"]], str(row["n"])]
             + [_number("", row[m]) for m in measures.values()]
-            + [_p(row["mcnemar_p"])]
+            + [_p(row["p"])]
         )
         ends = [_interval("", row["intervals"].get(m)) for m in measures.values()]
         rows.append([*[""] * len(cells), "", "", *ends, ""])
     if not rows:
         return []
-    head = [_NAMES.get(s, s) for s in vary] + list(deep) + ["event", "n", *measures, "p"]
-    title = "What the defenses did to the attack, and to clean traffic (McNemar p, not corrected):"
+    head = [_NAMES.get(s, s) for s in vary] + list(deep) + ["event", "n", *measures, "p of net"]
+    title = (
+        "What the defenses did, on the same queries (net = prevented - introduced; clean change: more of "
+        "the event on clean traffic;\ncontrast = net + clean change; p exact, not corrected):"
+    )
     return ["", title, "", *_align(head, rows, len(vary) + len(deep) + 1)]
 
 

@@ -130,6 +130,9 @@ def value_of(settings: Settings, key: str) -> Any:
     return settings
 
 
+_FEWEST = 100  # resamples
+
+
 def check(settings: Settings) -> None:
     """Refuse values outside their bounds or choices, and combinations that mean nothing."""
     for key, valid in CHOICES.items():
@@ -142,12 +145,16 @@ def check(settings: Settings) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             raise StressragError(f"{key}={value}: must be a finite number")
         if value is not None and ((low is not None and value < low) or (high is not None and value > high)):
-            bounds = f"at least {low:g}" + (f" and at most {high:g}" if high is not None else "")
+            bounds = f"at least {low:,}" + (f" and at most {high:,}" if high is not None else "")
             raise StressragError(f"{key}={value}: must be {bounds}")
     for key, names in TOKENIZERS.items():
         value = value_of(settings, key)
         if value not in names and ":" not in value:
             raise StressragError(f"{key}={value}: {nearest(value, names)} (or package.module:function)")
+    if 0 < settings.resamples < _FEWEST:
+        raise StressragError(
+            f"resamples={settings.resamples}: too few for an interval; 0 for none or at least {_FEWEST}"
+        )
     _check_attack(settings)
     _check_retriever(settings)
 
@@ -158,6 +165,8 @@ def _check_attack(settings: Settings) -> None:
         raise StressragError(
             "attack.anchor=terms needs the number of terms: set attack.terms, such as attack.terms=2"
         )
+    if not a.source.strip():
+        raise StressragError("attack.source= is empty; name the source that poison gives, such as attacker")
     if a.name == "python" and not a.target:
         raise StressragError("attack=python needs attack.target=package.module:function")
     if isinstance(a.targets, bool | int | float):

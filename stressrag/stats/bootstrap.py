@@ -8,7 +8,7 @@ Cameron, Gelbach and Miller 2008 for few clusters).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ LEVEL = 0.95
 FEW_UNITS = 50
 """With fewer queries or clusters the studentized interval is the default: others are too short there."""
 METHODS = ("percentile", "bca", "studentized")
+_ENDLESS = 0.005
 _WEIGHT_CELLS = 4_000_000  # 32 MB of weights at a time
 _COLUMNS = 512
 
@@ -95,9 +96,9 @@ def bootstrap(
     if clusters is not None:
         names = [str(clusters[i]) for i in order]
         unit = np.unique(names, return_inverse=True)[1].reshape(-1)
-    entropy = _entropy(seed, [str(ids[i]) for i in order], unit)
+    drawn = entropy(seed, "bootstrap", [*(str(ids[i]) for i in order), *map(str, unit.tolist())])
     parts = [
-        _columns(y[:, i : i + _COLUMNS], unit, entropy, n_resamples, level, method)
+        _columns(y[:, i : i + _COLUMNS], unit, drawn, n_resamples, level, method)
         for i in range(0, y.shape[1], _COLUMNS)
     ]
     if not parts:
@@ -107,9 +108,9 @@ def bootstrap(
     return Bootstrap(fields[0], fields[1], fields[2], fields[3], fields[4], method)
 
 
-def _entropy(seed: int, ids: Sequence[str], unit: NDArray[np.int64]) -> int:
-    """The draw's seed: the config's seed, the sorted ids and who belongs together."""
-    text = "\x1f".join([str(seed), "bootstrap", *ids, *map(str, unit.tolist())])
+def entropy(seed: int, what: str, parts: Iterable[str]) -> int:
+    """The seed of a draw: the config's seed, what is drawn and for what."""
+    text = "\x1f".join([str(seed), what, *parts])
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16], "big")
 
 
@@ -124,7 +125,7 @@ def _sums(rows: Floats, unit: NDArray[np.int64]) -> Floats:
 
 
 def _columns(
-    y: Floats, unit: NDArray[np.int64], entropy: int, n_resamples: int, level: float, method: str
+    y: Floats, unit: NDArray[np.int64], drawn: int, n_resamples: int, level: float, method: str
 ) -> tuple[Floats, Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
     there = ~np.isnan(y)
     sums = _sums(np.where(there, y, 0.0), unit)
@@ -133,7 +134,7 @@ def _columns(
     with np.errstate(invalid="ignore", divide="ignore"):
         estimate = total / n
     n_units = (counts > 0).sum(axis=0)
-    means, errors = _resample(sums, counts, entropy, n_resamples, estimate, method == "studentized")
+    means, errors = _resample(sums, counts, drawn, n_resamples, estimate, method == "studentized")
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     if method == "percentile":
         low, high = _quantiles(means, np.broadcast_to(tails[:, None], (2, means.shape[1])))
@@ -154,11 +155,11 @@ def _weights(rng: np.random.Generator, rows: int, n_units: int) -> Floats:
 
 
 def _resample(
-    sums: Floats, counts: Floats, entropy: int, n_resamples: int, estimate: Floats, with_errors: bool
+    sums: Floats, counts: Floats, drawn: int, n_resamples: int, estimate: Floats, with_errors: bool
 ) -> tuple[Floats, Floats]:
     """Means (and their standard errors) of each resample: arrays (n_resamples, n_columns)."""
     n_units, n_columns = sums.shape
-    rng = np.random.default_rng(entropy)
+    rng = np.random.default_rng(drawn)
     means = np.empty((n_resamples, n_columns))
     errors = np.empty((n_resamples, n_columns) if with_errors else (0, n_columns))
     size = max(1, _WEIGHT_CELLS // max(n_units, 1))
@@ -219,16 +220,25 @@ def _bca_tails(means: Floats, estimate: Floats, sums: Floats, counts: Floats, ta
 def _studentized(
     means: Floats, errors: Floats, estimate: Floats, sums: Floats, counts: Floats, tails: Floats
 ) -> tuple[Floats, Floats]:
-    """The bootstrap-t interval: the estimate less quantiles of t times its standard error."""
+    """The bootstrap-t interval: the estimate less quantiles of t times its standard error.
+
+    Where more than half a percent of the resamples have no spread (few units, nearly constant columns) their
+    t is without bound; there Student's quantiles take the place of the resampled ones.
+    """
+    from scipy.stats import t as student
+
     error = standard_error(sums, counts)
     with np.errstate(invalid="ignore", divide="ignore"):
         t = (means - estimate) / errors
     # A resample of one unit (or equal ones) has no spread; where it also has no shift, t is 0.
     t = np.where((errors == 0) & (means == estimate), 0.0, t)
-    # Else it is beyond every finite one.
-    t = np.where(np.isfinite(t), t, np.copysign(np.finfo(np.float64).max / 4, means - estimate))
-    t = np.where(np.isnan(means), np.nan, t)
+    endless = np.isinf(t)
+    t = np.where(endless, np.copysign(np.finfo(np.float64).max / 4, t), t)
     low_t, high_t = _quantiles(t, np.broadcast_to(tails[:, None], (2, means.shape[1])))
+    with np.errstate(invalid="ignore"):
+        plain = student.ppf(tails[1], np.maximum((counts > 0).sum(axis=0) - 1, 1))
+    few = endless.mean(axis=0) > _ENDLESS
+    low_t, high_t = np.where(few, -plain, low_t), np.where(few, plain, high_t)
     return estimate - high_t * error, estimate - low_t * error
 
 

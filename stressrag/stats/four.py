@@ -13,7 +13,7 @@ import numpy as np
 
 from stressrag.stats.bootstrap import LEVEL, N_RESAMPLES, Floats
 from stressrag.stats.intervals import Difference, Estimate, estimates
-from stressrag.stats.proportions import mcnemar
+from stressrag.stats.proportions import mcnemar, sign_flip
 
 MEASURES = ("r_c0", "r_p0", "r_c1", "r_p1", "P", "J", "N", "H", "Gamma")
 
@@ -54,9 +54,19 @@ def four_conditions(
     }
 
 
-def mcnemar_of(before: Floats, after: Floats) -> tuple[float, float]:
-    """Exact and mid-p values of two paired 0/1 columns; pairs with an unknown side are left out."""
-    return mcnemar(int(np.nansum(before * (1 - after))), int(np.nansum((1 - before) * after)))
+def paired_p(
+    before: Floats, after: Floats, clusters: Sequence[Any] | None = None, seed: int = 0
+) -> dict[str, Any]:
+    """P-values of two paired 0/1 columns; pairs with an unknown side are left out.
+
+    Without clusters ``p`` and ``p_mid`` are McNemar's; with clusters ``p`` is that of flipping the sides of
+    whole clusters, and ``test`` says which.
+    """
+    if clusters is not None:
+        numbers = np.unique(list(map(str, clusters)), return_inverse=True)[1].reshape(-1)
+        return {"p": sign_flip(before - after, numbers, seed), "test": "sign flip over groups"}
+    p = mcnemar(int(np.nansum(before * (1 - after))), int(np.nansum((1 - before) * after)))
+    return {"p": p.exact, "p_mid": p.mid, "test": "McNemar"}
 
 
 def four_estimates(

@@ -1,7 +1,7 @@
 """Which interval for which column: the choices that ``benchmarks/coverage.py`` supports.
 
-* A rate over single queries has Wilson's score interval, a difference of two paired rates Newcombe's: the
-  bootstrap collapses where nothing (or everything) happened.
+* A rate has Wilson's score interval, a difference of two paired rates Newcombe's: the bootstrap collapses
+  where nothing (or everything) happened. With clusters both take the effective sample size.
 * Any other mean has the bias-corrected and accelerated bootstrap interval. With clusters, whole clusters are
   drawn.
 * Below :data:`~stressrag.stats.bootstrap.FEW_UNITS` queries or clusters it is the studentized interval, since
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stressrag.stats.bootstrap import FEW_UNITS, LEVEL, N_RESAMPLES, Floats, bootstrap
-from stressrag.stats.proportions import paired_difference, wilson
+from stressrag.stats.proportions import Interval, clustered_wilson, paired_difference, wilson
 
 _ENDLESS = 1e100  # a studentized end where resamples without spread abound
 
@@ -33,7 +33,8 @@ class Estimate(NamedTuple):
     n : int
         Rows where it is defined.
     method : str
-        wilson, newcombe, bca, studentized or, without an interval, none.
+        wilson, newcombe (``-clustered`` where there are clusters), bca, studentized or, without an interval,
+        none.
     """
 
     value: float
@@ -83,6 +84,12 @@ def estimates(
     dict
         By column name; columns that are nowhere defined are left out.
     """
+    numbers = None if clusters is None else np.unique(list(map(str, clusters)), return_inverse=True)[1]
+    suffix = "" if numbers is None else "-clustered"
+
+    def of(there: np.ndarray) -> np.ndarray | None:
+        return None if numbers is None else numbers.reshape(-1)[there]
+
     out: dict[Any, Estimate] = {}
     resampled: dict[Any, Floats] = {}
     for name, column in columns.items():
@@ -91,7 +98,7 @@ def estimates(
             is_rate = _binary(column.first) and _binary(column.second)
         else:
             values, is_rate = column, _binary(column)
-        is_rate = is_rate and clusters is None and (rates is None or name in rates)
+        is_rate = is_rate and (rates is None or name in rates)
         there = ~np.isnan(values)
         n = int(there.sum())
         if not n:
@@ -99,14 +106,11 @@ def estimates(
         if not is_rate:
             resampled[name] = values
         elif isinstance(column, Difference):
-            one, two = column.first[there] == 1, column.second[there] == 1
-            both, first, second = (int(x.sum()) for x in (one & two, one & ~two, ~one & two))
-            low, high = paired_difference(both, first, second, n - both - first - second, level)
-            out[name] = Estimate(float(values[there].mean()), low, high, n, "newcombe")
+            low, high = _of_paired(column.first[there] == 1, column.second[there] == 1, level, of(there))
+            out[name] = Estimate(float(values[there].mean()), low, high, n, "newcombe" + suffix)
         else:
-            successes = int(values[there].sum())
-            low, high = wilson(successes, n, level)
-            out[name] = Estimate(successes / n, low, high, n, "wilson")
+            low, high = _of_rate(values[there], level, of(there))
+            out[name] = Estimate(float(values[there].mean()), low, high, n, "wilson" + suffix)
     if resampled:
         few = len(set(map(str, ids if clusters is None else clusters))) < FEW_UNITS
         method = "studentized" if few else "bca"
@@ -131,6 +135,23 @@ def estimates(
                 method if known else "none",
             )
     return {name: out[name] for name in columns if name in out}
+
+
+def _of_rate(values: Floats, level: float, clusters: np.ndarray | None) -> Interval:
+    if clusters is None:
+        return wilson(int(values.sum()), len(values), level)
+    return clustered_wilson(values, clusters, level)
+
+
+def _of_paired(one: np.ndarray, two: np.ndarray, level: float, clusters: np.ndarray | None) -> Interval:
+    both, first, second = (int(x.sum()) for x in (one & two, one & ~two, ~one & two))
+    rates = None
+    if clusters is not None:
+        rates = (
+            clustered_wilson(one.astype(float), clusters, level),
+            clustered_wilson(two.astype(float), clusters, level),
+        )
+    return paired_difference(both, first, second, len(one) - both - first - second, level, rates)
 
 
 def _binary(column: Floats) -> bool:

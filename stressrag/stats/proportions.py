@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from stressrag.stats.bootstrap import LEVEL
+import numpy as np
+from numpy.typing import NDArray
+
+from stressrag.stats.bootstrap import LEVEL, Floats, entropy, standard_error
+
+Ints = NDArray[np.int64]
+_ENUMERATED = 16  # clusters up to which every pattern of signs is looked at
+_DRAWN = 20_000
 
 
 class Interval(NamedTuple):
@@ -15,7 +22,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson(successes: float, n: float, level: float = LEVEL) -> Interval:
+def wilson(successes: float, n: float, level: float = LEVEL, quantile: float | None = None) -> Interval:
     """The score interval of a rate (Wilson 1927), sound near 0 and 1 where the bootstrap collapses.
 
     Parameters
@@ -24,10 +31,12 @@ def wilson(successes: float, n: float, level: float = LEVEL) -> Interval:
         Of ``n`` trials so many succeeded; with no trials the interval is (0, 1).
     level : float
         Coverage aimed at.
+    quantile : float, optional
+        In the place of the normal one.
     """
     if n == 0:
         return Interval(0.0, 1.0)
-    z = _normal_quantile(level)
+    z = _normal_quantile(level) if quantile is None else quantile
     rate = successes / n
     middle = rate + z * z / (2 * n)
     half = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
@@ -37,7 +46,46 @@ def wilson(successes: float, n: float, level: float = LEVEL) -> Interval:
     return Interval(low, high)
 
 
-def paired_difference(both: int, first: int, second: int, neither: int, level: float = LEVEL) -> Interval:
+def clustered_wilson(values: Floats, clusters: Ints, level: float = LEVEL) -> Interval:
+    """Wilson's interval of a rate over clusters, with the effective sample size and a t quantile.
+
+    The effective size is the number of independent trials that would give the cluster-robust variance
+    (Korn and Graubard 1998; Dean and Pagano 2015), between the number of clusters and of rows; without
+    variance between clusters it is the number of clusters.
+
+    Parameters
+    ----------
+    values : float64 array (n,)
+        0 and 1.
+    clusters : int64 array (n,)
+        The cluster of each.
+    level : float
+        Coverage aimed at.
+    """
+    from scipy.stats import t
+
+    which = np.unique(clusters, return_inverse=True)[1].reshape(-1)
+    n_clusters = int(which.max()) + 1
+    if n_clusters < 2:
+        return Interval(0.0, 1.0)
+    sums = np.bincount(which, weights=values).astype(np.float64)[:, None]
+    counts = np.bincount(which).astype(np.float64)[:, None]
+    rate, variance = float(values.mean()), float(standard_error(sums, counts)[0]) ** 2
+    size = rate * (1 - rate) / variance if variance > 0 else float(n_clusters)
+    size = min(max(size, n_clusters), len(values))
+    quantile = float(t.ppf((1 + level) / 2, n_clusters - 1))
+    successes = size if rate == 1 else rate * size
+    return wilson(successes, size, level, quantile)
+
+
+def paired_difference(
+    both: int,
+    first: int,
+    second: int,
+    neither: int,
+    level: float = LEVEL,
+    intervals: tuple[Interval, Interval] | None = None,
+) -> Interval:
     """The interval of the difference of two paired rates (Newcombe 1998, Statistics in Medicine, method 10).
 
     Parameters
@@ -47,12 +95,14 @@ def paired_difference(both: int, first: int, second: int, neither: int, level: f
         the first's rate less the second's.
     level : float
         Coverage aimed at.
+    intervals : pair of Interval, optional
+        Of the two rates, in the place of Wilson's: those of clustered rates, say.
     """
     n = both + first + second + neither
     if n == 0:
         return Interval(-1.0, 1.0)
     p1, p2 = (both + first) / n, (both + second) / n
-    one, two = wilson(both + first, n, level), wilson(both + second, n, level)
+    one, two = intervals or (wilson(both + first, n, level), wilson(both + second, n, level))
     product = (both + first) * (second + neither) * (both + second) * (first + neither)
     phi = 0.0
     if product:
@@ -100,6 +150,36 @@ def mcnemar(first: int, second: int) -> McNemar:
     exact = min(1.0, 2 * tail)
     mid = 1.0 if first == second else min(1.0, 2 * tail - float(binom.pmf(k, n, 0.5)))
     return McNemar(exact, mid)
+
+
+def sign_flip(differences: Floats, clusters: Ints, seed: int = 0) -> float:
+    """Two-sided p-value of a paired difference when whole clusters may swap their two sides.
+
+    Under the null hypothesis each cluster's sum of differences is as likely as its negative. All patterns
+    of signs are looked at up to 16 clusters, else 20,000 drawn ones, the observed pattern counted among them.
+
+    Parameters
+    ----------
+    differences : float64 array (n,)
+        One side less the other; NaN is left out.
+    clusters : int64 array (n,)
+        The cluster of each row.
+    seed : int
+        Of the drawn patterns.
+    """
+    known = ~np.isnan(differences)
+    which = np.unique(clusters[known], return_inverse=True)[1].reshape(-1)
+    sums = np.bincount(which, weights=differences[known]) if known.any() else np.zeros(0)
+    sums = sums[sums != 0]
+    if not len(sums):
+        return 1.0
+    observed = abs(sums.sum()) - 1e-12
+    if len(sums) <= _ENUMERATED:
+        patterns = np.arange(2 ** len(sums))[:, None] >> np.arange(len(sums)) & 1
+        return float(np.mean(np.abs((2 * patterns - 1) @ sums) >= observed))
+    rng = np.random.default_rng(entropy(seed, "sign flip", map(repr, sums.tolist())))
+    signs = 2 * rng.integers(0, 2, (_DRAWN, len(sums))) - 1
+    return float((1 + np.sum(np.abs(signs @ sums) >= observed)) / (1 + _DRAWN))
 
 
 def holm(p_values: list[float]) -> list[float]:
