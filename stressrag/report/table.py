@@ -197,7 +197,7 @@ def _interval(name: str, ends: Sequence[float | None] | None) -> str:
     if ends is None or ends[0] is None or ends[1] is None:
         return ""
     low, high = (f"{end:.1f}" if name == "PoisonCount" else f"{end:.2f}" for end in ends)
-    return f"[{low} {high}]".replace("0.", ".")
+    return f"[{low} {high}]".replace("-0.00", "0.00").replace("0.", ".")
 
 
 def _range(name: str, ends: Sequence[float] | None) -> str:
