@@ -83,12 +83,6 @@ def report_of(
 
     model = model or _cached_model()
     # Everything is planned before anything is computed, so that a wrong word leaves nothing behind.
-    for name in datasets:
-        if name not in CATALOGUE and not find_local(name):
-            hint = nearest(name, [*CATALOGUE, *local_names()])
-            raise StressragError(f"there is no dataset {name!r}; {hint}")
-    if not find_bipia():
-        raise StressragError("BIPIA's payloads are missing; get them: python -m stressrag data fetch bipia")
     plans = {}
     for name in datasets:
         where = (f"dataset={name}", f"output_dir={folder / 'runs' / name}")
@@ -97,6 +91,12 @@ def report_of(
             where_dense = (f"dataset={name}", f"output_dir={folder / 'runs' / (name + '-dense')}")
             dense = plan("sweep", [*paper.DENSE_WORDS, f"dense.model={model}", *where_dense, *passed])
         plans[name] = (plan("sweep", [*paper.WORDS, *where, *passed]), dense)
+    for name in datasets:
+        if name not in CATALOGUE and not find_local(name):
+            hint = nearest(name, [*CATALOGUE, *local_names()])
+            raise StressragError(f"there is no dataset {name!r}; {hint}")
+    if not find_bipia():
+        raise StressragError("BIPIA's payloads are missing; get them: python -m stressrag data fetch bipia")
     rows: list[paper.Row] = []
     choices: list[dict[str, Any]] = []
     for name, (main_plan, dense_plan) in plans.items():
