@@ -224,3 +224,25 @@ def test_the_module_is_a_command(tmp_path):
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: no verb 'rnu'; did you mean 'run'?\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (["defense.quota=1,2"], "note: defense.quota=1,2 plays no part here; it goes with defense=quota"),
+        (["lsa.seed=3"], "note: lsa.seed=3 plays no part here; it goes with retriever=lsa or hybrid"),
+        (["attack.snippet_tokens=5"], "it goes with attack=corpus_neutral"),
+        (["attack.terms=2"], "it goes with attack=partial"),
+        (["attack.group_size=3"], "it goes with attack.scope=group"),
+        (["rrf.constant=10", "retriever=lsa"], "it goes with retriever=hybrid"),
+        (["defense.tau=.5", "defense=overlap"], ""),
+        (["defense.similarity=lsa", "defense=mmr", "lsa.seed=2"], ""),
+        (["lsa.seed=2", "retriever=bm25,hybrid", "rrf.constant=9"], ""),
+        (["attack=partial", "attack.terms=2", "attack.strategy=idf"], ""),
+    ],
+)
+def test_settings_that_play_no_part_are_told(ferries, capsys, words, note):
+    assert dispatch(["sweep", "dataset=ferries", *words]) == 0
+    err = capsys.readouterr().err
+    assert note in err
+    assert bool(err) == bool(note)

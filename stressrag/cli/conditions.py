@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from stressrag.cli.help import settings_help
@@ -27,10 +28,13 @@ def report(planned: object) -> int:
     """Execute a plan and print its table; returns the exit code."""
     from stressrag.experiment.plan import Plan
     from stressrag.experiment.run import execute
+    from stressrag.experiment.unused import unused
     from stressrag.records.folder import DONE
     from stressrag.report.table import table
 
     assert isinstance(planned, Plan)
+    for line in unused(planned.words, planned.conditions):
+        print(line, file=sys.stderr)
     there = (planned.folder / DONE).exists() and not planned.settings.overwrite
     run = execute(planned)
     print(table(run.summary))
