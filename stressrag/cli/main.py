@@ -14,6 +14,7 @@ VERBS = {
     "run": "evaluate one condition",
     "sweep": "evaluate all combinations of lists of settings",
     "attack": "write an attack's poison documents to a file",
+    "report": "write finished runs as one HTML page and a Markdown file",
     "reproduce": "run a paper's published experiments and compare the values",
     "data": "list, describe, fetch and check collections",
 }
