@@ -15,6 +15,7 @@ VERBS = {
     "sweep": "evaluate all combinations of lists of settings",
     "audit": "the battery before deployment: baseline, attacks, defenses, report and gate file",
     "attack": "write an attack's poison documents to a file",
+    "report": "write finished runs as one HTML page and a Markdown file",
     "reproduce": "run a paper's published experiments and compare the values",
     "data": "list, describe, fetch and check collections",
 }

@@ -382,7 +382,8 @@ def _another(folder: Path) -> StressragError:
 def _clear(folder: Path) -> None:
     """Remove what a run wrote, and only that."""
     (folder / DONE).unlink(missing_ok=True)  # first, so that a killed clean-up is no finished run
-    for name in (RECORDS, RANKINGS, SUMMARY, TEXTS, "summary.csv", "timings.json", "config.yaml", _IDENTITY):
+    ours = ("summary.csv", "timings.json", "config.yaml", _IDENTITY, "report.html", "report.md")
+    for name in (RECORDS, RANKINGS, SUMMARY, TEXTS, *ours):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / _BLOCKS, ignore_errors=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_SETTINGS = (
+SETTINGS = (
     "dataset",
     "retriever",
     "attack",
@@ -28,7 +28,7 @@ _DEEP = (
     "attack_settings",
     "defense_settings",
 )
-_NAMES = {"budget": "P"}
+NAMES = {"budget": "P"}
 _METRICS = ("TargetExp", "AnyExp", "Evid", "SafeR", "PoisonCount", "Shortage")
 _SHORT = {"PoisonCount": "#P"}
 _EVENTS = {"TargetExp": "poison in the top k", "NoEvid": "evidence missing"}
@@ -38,14 +38,14 @@ def table(summary: Mapping[str, Any]) -> str:
     """The readable table of a summary."""
     conditions = summary["conditions"]
     configs = [c["config"] for c in conditions]
-    vary = [s for s in _SETTINGS if len({str(c[s]) for c in configs}) > 1]
-    deep = _differing(configs)
-    metrics = _metrics(conditions)
-    head = [_NAMES.get(s, s) for s in vary] + list(deep) + ["n", *(_SHORT.get(m, m) for m in metrics)]
+    vary = [s for s in SETTINGS if len({str(c[s]) for c in configs}) > 1]
+    deep = differing(configs)
+    metrics = shown_metrics(conditions)
+    head = [NAMES.get(s, s) for s in vary] + list(deep) + ["n", *(_SHORT.get(m, m) for m in metrics)]
     rows = []
     for c in conditions:
         config = c["config"]
-        cells = [_setting(s, config) for s in vary] + [_flat(config).get(name, "") for name in deep]
+        cells = [setting(s, config) for s in vary] + [flat(config).get(name, "") for name in deep]
         rows.append([*cells, str(c["n_queries"]), *(_number(m, c["metrics"].get(m)) for m in metrics)])
         if c["intervals"]:
             rows.append([*[""] * len(cells), "", *(_interval(m, c["intervals"].get(m)) for m in metrics)])
@@ -65,7 +65,7 @@ def _bands(summary: Mapping[str, Any], vary: Sequence[str], metrics: Sequence[st
     rows = []
     for band in summary["seed_bands"]:
         here = band["metrics"]
-        cells = [_setting(s, configs[band["conditions"][0]]) for s in vary]
+        cells = [setting(s, configs[band["conditions"][0]]) for s in vary]
         rows.append(
             [
                 *cells,
@@ -77,7 +77,7 @@ def _bands(summary: Mapping[str, Any], vary: Sequence[str], metrics: Sequence[st
         rows.append([*[""] * len(cells), "", *(_range(m, e) for m, e in zip(metrics, ends, strict=True))])
     if not rows:
         return []
-    head = [_NAMES.get(s, s) for s in vary] + ["seeds", *(_SHORT.get(m, m) for m in metrics)]
+    head = [NAMES.get(s, s) for s in vary] + ["seeds", *(_SHORT.get(m, m) for m in metrics)]
     title = "Over seeds: the mean, and the least and greatest value (no interval over queries):"
     return ["", title, "", *_align(head, rows, len(vary))]
 
@@ -96,12 +96,12 @@ def _frontier(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[st
     rows = []
     for point in summary["frontier"]:
         config = configs[point["condition"]]
-        cells = [_setting(s, config) for s in vary] + [_flat(config).get(name, "") for name in deep]
+        cells = [setting(s, config) for s in vary] + [flat(config).get(name, "") for name in deep]
         numbers = [_number(m, point[m]) for m in columns.values()]
         rows.append([*cells, *numbers, "*" if point["pareto"] else ""])
     if not rows:
         return []
-    head = [_NAMES.get(s, s) for s in vary] + [*deep, *columns, "Pareto"]
+    head = [NAMES.get(s, s) for s in vary] + [*deep, *columns, "Pareto"]
     title = "Frontier: exposure against clean nDCG (* no setting is better in one and as good in the other):"
     return ["", title, "", *_align(head, rows, len(vary) + len(deep))]
 
@@ -115,7 +115,7 @@ def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) 
         if row["event"] not in _EVENTS:
             continue
         config = configs[row["condition"]]
-        cells = [_setting(s, config) for s in vary] + [_flat(config).get(name, "") for name in deep]
+        cells = [setting(s, config) for s in vary] + [flat(config).get(name, "") for name in deep]
         rows.append(
             [*cells, _EVENTS[row["event"]], str(row["n"])]
             + [_number("", row[m]) for m in measures.values()]
@@ -125,7 +125,7 @@ def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) 
         rows.append([*[""] * len(cells), "", "", *ends, ""])
     if not rows:
         return []
-    head = [_NAMES.get(s, s) for s in vary] + list(deep) + ["event", "n", *measures, "p of net"]
+    head = [NAMES.get(s, s) for s in vary] + list(deep) + ["event", "n", *measures, "p of net"]
     title = (
         "What the defenses did, on the same queries (net = prevented - introduced; clean change: more of "
         "the event on clean traffic;\ncontrast = net + clean change; p exact, not corrected):"
@@ -133,7 +133,7 @@ def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) 
     return ["", title, "", *_align(head, rows, len(vary) + len(deep) + 1)]
 
 
-def _metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
+def shown_metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
     """Ranking quality, the standard ones, then the user's own."""
     names = list(dict.fromkeys(m for c in conditions for m in c["metrics"]))
     quality = [m for m in names if "@" in m]
@@ -150,7 +150,7 @@ def _metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*coverage, *quality, *shown, *(m for m in names if m not in {*quality, *_METRICS, *known})]
 
 
-def _flat(config: Mapping[str, Any]) -> dict[str, str]:
+def flat(config: Mapping[str, Any]) -> dict[str, str]:
     out: dict[str, str] = {}
 
     def walk(prefix: str, value: Any) -> None:
@@ -165,20 +165,20 @@ def _flat(config: Mapping[str, Any]) -> dict[str, str]:
     return out
 
 
-def _differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Deeper settings that tell two conditions apart which no short setting tells apart."""
     by_short: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for c in configs:
-        by_short.setdefault(tuple(str(c[s]) for s in _SETTINGS), []).append(_flat(c))
+        by_short.setdefault(tuple(str(c[s]) for s in SETTINGS), []).append(flat(c))
     names: dict[str, None] = {}
     for same in by_short.values():
-        for name in dict.fromkeys(n for flat in same for n in flat):
-            if len({flat.get(name) for flat in same}) > 1:
+        for name in dict.fromkeys(n for one in same for n in one):
+            if len({one.get(name) for one in same}) > 1:
                 names[name] = None
     return list(names)
 
 
-def _setting(name: str, config: Mapping[str, Any]) -> str:
+def setting(name: str, config: Mapping[str, Any]) -> str:
     value = config[name]
     if name == "budget" and value == 0:
         return "-"
@@ -221,10 +221,10 @@ def _align(head: list[str], rows: list[list[str]], left: int) -> list[str]:
 
 def _heading(summary: Mapping[str, Any], configs: Sequence[Mapping[str, Any]], vary: Sequence[str]) -> str:
     fixed = []
-    for s in _SETTINGS:
+    for s in SETTINGS:
         value = configs[0][s]
         if s not in vary and value is not None and not (s == "targets" and value == "all"):
-            fixed.append(f"{_NAMES.get(s, s)} {value}")
+            fixed.append(f"{NAMES.get(s, s)} {value}")
     return f"{len(configs)} conditions: " + ", ".join(fixed) if len(configs) > 1 else ", ".join(fixed)
 
 
