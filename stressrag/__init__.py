@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stressrag.errors import StressragError
     from stressrag.metrics.base import Metric, TopK
     from stressrag.records.folder import Run, open_run
+    from stressrag.report.compare import compare
     from stressrag.retrievers.base import Retriever
     from stressrag.retrievers.bm25 import BM25
     from stressrag.retrievers.dense import Dense
@@ -32,6 +33,7 @@ _HOMES = {
     "stressrag.errors": ("StressragError",),
     "stressrag.metrics.base": ("Metric", "TopK"),
     "stressrag.records.folder": ("Run", "open_run"),
+    "stressrag.report.compare": ("compare",),
     "stressrag.retrievers.base": ("Retriever",),
     "stressrag.retrievers.bm25": ("BM25",),
     "stressrag.retrievers.dense": ("Dense",),
@@ -60,6 +62,7 @@ __all__ = [
     "StressragError",
     "TopK",
     "Views",
+    "compare",
     "load_dataset",
     "load_folder",
     "open_run",

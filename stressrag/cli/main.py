@@ -15,6 +15,7 @@ VERBS = {
     "sweep": "evaluate all combinations of lists of settings",
     "attack": "write an attack's poison documents to a file",
     "reproduce": "run a paper's published experiments and compare the values",
+    "compare": "hold finished runs against each other, query by query",
     "data": "list, describe, fetch and check collections",
 }
 

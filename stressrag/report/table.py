@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_SETTINGS = (
+SETTINGS = (
     "dataset",
     "retriever",
     "attack",
@@ -38,19 +39,19 @@ def table(summary: Mapping[str, Any]) -> str:
     """The readable table of a summary."""
     conditions = summary["conditions"]
     configs = [c["config"] for c in conditions]
-    vary = [s for s in _SETTINGS if len({str(c[s]) for c in configs}) > 1]
+    vary = [s for s in SETTINGS if len({str(c[s]) for c in configs}) > 1]
     deep = _differing(configs)
-    metrics = _metrics(conditions)
+    metrics = shown_metrics(conditions)
     head = [_NAMES.get(s, s) for s in vary] + list(deep) + ["n", *(_SHORT.get(m, m) for m in metrics)]
     rows = []
     for c in conditions:
         config = c["config"]
-        cells = [_setting(s, config) for s in vary] + [_flat(config).get(name, "") for name in deep]
-        rows.append([*cells, str(c["n_queries"]), *(_number(m, c["metrics"].get(m)) for m in metrics)])
+        cells = [setting(s, config) for s in vary] + [flat(config).get(name, "") for name in deep]
+        rows.append([*cells, str(c["n_queries"]), *(number(m, c["metrics"].get(m)) for m in metrics)])
         if c["intervals"]:
-            rows.append([*[""] * len(cells), "", *(_interval(m, c["intervals"].get(m)) for m in metrics)])
+            rows.append([*[""] * len(cells), "", *(interval(m, c["intervals"].get(m)) for m in metrics)])
     left = len(vary) + len(deep)
-    lines = [_heading(summary, configs, vary), "", *_align(head, rows, left)]
+    lines = [_heading(summary, configs, vary), "", *align(head, rows, left)]
     more = [
         *_bands(summary, vary, metrics),
         *_frontier(summary, vary, deep),
@@ -65,12 +66,12 @@ def _bands(summary: Mapping[str, Any], vary: Sequence[str], metrics: Sequence[st
     rows = []
     for band in summary["seed_bands"]:
         here = band["metrics"]
-        cells = [_setting(s, configs[band["conditions"][0]]) for s in vary]
+        cells = [setting(s, configs[band["conditions"][0]]) for s in vary]
         rows.append(
             [
                 *cells,
                 str(len(band["conditions"])),
-                *(_number(m, here.get(m, {}).get("mean")) for m in metrics),
+                *(number(m, here.get(m, {}).get("mean")) for m in metrics),
             ]
         )
         ends = [[here[m]["least"], here[m]["greatest"]] if m in here else None for m in metrics]
@@ -79,7 +80,7 @@ def _bands(summary: Mapping[str, Any], vary: Sequence[str], metrics: Sequence[st
         return []
     head = [_NAMES.get(s, s) for s in vary] + ["seeds", *(_SHORT.get(m, m) for m in metrics)]
     title = "Over seeds: the mean, and the least and greatest value (no interval over queries):"
-    return ["", title, "", *_align(head, rows, len(vary))]
+    return ["", title, "", *align(head, rows, len(vary))]
 
 
 def _frontier(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) -> list[str]:
@@ -96,14 +97,14 @@ def _frontier(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[st
     rows = []
     for point in summary["frontier"]:
         config = configs[point["condition"]]
-        cells = [_setting(s, config) for s in vary] + [_flat(config).get(name, "") for name in deep]
-        numbers = [_number(m, point[m]) for m in columns.values()]
+        cells = [setting(s, config) for s in vary] + [flat(config).get(name, "") for name in deep]
+        numbers = [number(m, point[m]) for m in columns.values()]
         rows.append([*cells, *numbers, "*" if point["pareto"] else ""])
     if not rows:
         return []
     head = [_NAMES.get(s, s) for s in vary] + [*deep, *columns, "Pareto"]
     title = "Frontier: exposure against clean nDCG (* no setting is better in one and as good in the other):"
-    return ["", title, "", *_align(head, rows, len(vary) + len(deep))]
+    return ["", title, "", *align(head, rows, len(vary) + len(deep))]
 
 
 def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) -> list[str]:
@@ -115,22 +116,22 @@ def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) 
         if row["event"] not in _EVENTS:
             continue
         config = configs[row["condition"]]
-        cells = [_setting(s, config) for s in vary] + [_flat(config).get(name, "") for name in deep]
+        cells = [setting(s, config) for s in vary] + [flat(config).get(name, "") for name in deep]
         rows.append(
             [*cells, _EVENTS[row["event"]], str(row["n"])]
-            + [_number("", row[m]) for m in measures.values()]
-            + [_p(row["mcnemar_p"])]
+            + [number("", row[m]) for m in measures.values()]
+            + [p_text(row["mcnemar_p"])]
         )
-        ends = [_interval("", row["intervals"].get(m)) for m in measures.values()]
+        ends = [interval("", row["intervals"].get(m)) for m in measures.values()]
         rows.append([*[""] * len(cells), "", "", *ends, ""])
     if not rows:
         return []
     head = [_NAMES.get(s, s) for s in vary] + list(deep) + ["event", "n", *measures, "p"]
     title = "What the defenses did to the attack, and to clean traffic (McNemar p, not corrected):"
-    return ["", title, "", *_align(head, rows, len(vary) + len(deep) + 1)]
+    return ["", title, "", *align(head, rows, len(vary) + len(deep) + 1)]
 
 
-def _metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
+def shown_metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
     """Ranking quality, the standard ones, then the user's own."""
     names = list(dict.fromkeys(m for c in conditions for m in c["metrics"]))
     quality = [m for m in names if "@" in m]
@@ -147,7 +148,8 @@ def _metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*coverage, *quality, *shown, *(m for m in names if m not in {*quality, *_METRICS, *known})]
 
 
-def _flat(config: Mapping[str, Any]) -> dict[str, str]:
+def flat(config: Mapping[str, Any]) -> dict[str, str]:
+    """The deeper settings by dotted name."""
     out: dict[str, str] = {}
 
     def walk(prefix: str, value: Any) -> None:
@@ -166,23 +168,25 @@ def _differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Deeper settings that tell two conditions apart which no short setting tells apart."""
     by_short: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for c in configs:
-        by_short.setdefault(tuple(str(c[s]) for s in _SETTINGS), []).append(_flat(c))
+        by_short.setdefault(tuple(str(c[s]) for s in SETTINGS), []).append(flat(c))
     names: dict[str, None] = {}
     for same in by_short.values():
-        for name in dict.fromkeys(n for flat in same for n in flat):
-            if len({flat.get(name) for flat in same}) > 1:
+        for name in dict.fromkeys(n for one in same for n in one):
+            if len({one.get(name) for one in same}) > 1:
                 names[name] = None
     return list(names)
 
 
-def _setting(name: str, config: Mapping[str, Any]) -> str:
+def setting(name: str, config: Mapping[str, Any]) -> str:
+    """A short setting as a cell."""
     value = config[name]
     if name == "budget" and value == 0:
         return "-"
     return "-" if value is None else str(value)
 
 
-def _number(name: str, value: float | None) -> str:
+def number(name: str, value: float | None) -> str:
+    """A metric's value as a cell."""
     if value is None:
         return "-"
     if name == "PoisonCount":
@@ -190,22 +194,30 @@ def _number(name: str, value: float | None) -> str:
     return f"{value:.3f}"
 
 
-def _interval(name: str, ends: Sequence[float | None] | None) -> str:
+def interval(name: str, ends: Sequence[float | None] | None) -> str:
+    """An interval as a cell, empty where there is none."""
     if ends is None or ends[0] is None or ends[1] is None:
         return ""
     low, high = (f"{end:.1f}" if name == "PoisonCount" else f"{end:.2f}" for end in ends)
-    return f"[{low} {high}]".replace("0.", ".")
+    return _short(f"[{low} {high}]")
 
 
 def _range(name: str, ends: Sequence[float] | None) -> str:
-    return "" if ends is None else f"{_number(name, ends[0])}-{_number(name, ends[1])}".replace("0.", ".")
+    return "" if ends is None else _short(f"{number(name, ends[0])}-{number(name, ends[1])}")
 
 
-def _p(value: float) -> str:
+def _short(text: str) -> str:
+    """Numbers without their leading zero (.5, but 10.5)."""
+    return re.sub(r"(?<!\d)0\.", ".", text)
+
+
+def p_text(value: float) -> str:
+    """A p-value as a cell."""
     return "<.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _align(head: list[str], rows: list[list[str]], left: int) -> list[str]:
+def align(head: list[str], rows: list[list[str]], left: int) -> list[str]:
+    """The lines of a table whose first ``left`` columns are words."""
     widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
 
     def line(cells: list[str]) -> str:
@@ -218,7 +230,7 @@ def _align(head: list[str], rows: list[list[str]], left: int) -> list[str]:
 
 def _heading(summary: Mapping[str, Any], configs: Sequence[Mapping[str, Any]], vary: Sequence[str]) -> str:
     fixed = []
-    for s in _SETTINGS:
+    for s in SETTINGS:
         value = configs[0][s]
         if s not in vary and value is not None and not (s == "targets" and value == "all"):
             fixed.append(f"{_NAMES.get(s, s)} {value}")
