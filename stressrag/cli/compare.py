@@ -33,12 +33,13 @@ def main(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(_HELP)
         return 0
-    from stressrag.cli.options import Options
+    from stressrag.cli.options import Options, filter_of
 
     options = Options("compare")
     options.add_argument("runs", nargs="*", metavar="RUN")
-    for name in ("--where", "--metrics", "--json"):
+    for name in ("--metrics", "--json"):
         options.add_argument(name)
+    options.add_argument("--where", action="append")
     options.add_argument("--queries", default="5")
     options.add_argument("--allow-different-content", action="store_true")
     args = options.read(argv)
@@ -52,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
 
     value = compare(
         *args.runs,
-        where=args.where,
+        where=filter_of(args.where),
         metrics=metrics,
         queries=int(args.queries),
         allow_different_content=args.allow_different_content,

@@ -16,6 +16,7 @@ VERBS = {
     "attack": "write an attack's poison documents to a file",
     "reproduce": "run a paper's published experiments and compare the values",
     "compare": "hold finished runs against each other, query by query",
+    "gate": "hold a finished run to rules, for continuous integration",
     "data": "list, describe, fetch and check collections",
 }
 

@@ -37,3 +37,8 @@ class Options(argparse.ArgumentParser):
             hint = nearest(name, known) if name.startswith("-") else f"see {self.verb} --help"
             raise StressragError(f"{self.verb}: {name!r} is not understood; {hint}")
         return args
+
+
+def filter_of(given: Sequence[str] | None) -> str | None:
+    """All ``--where`` of a command line as one."""
+    return None if given is None else ",".join(given)
