@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from stressrag.errors import StressragError
     from stressrag.metrics.base import Metric, TopK
     from stressrag.records.folder import Run, open_run
+    from stressrag.report.compare import compare
+    from stressrag.report.gate import gate
     from stressrag.retrievers.base import Retriever
     from stressrag.retrievers.bm25 import BM25
     from stressrag.retrievers.dense import Dense
@@ -32,6 +34,8 @@ _HOMES = {
     "stressrag.errors": ("StressragError",),
     "stressrag.metrics.base": ("Metric", "TopK"),
     "stressrag.records.folder": ("Run", "open_run"),
+    "stressrag.report.compare": ("compare",),
+    "stressrag.report.gate": ("gate",),
     "stressrag.retrievers.base": ("Retriever",),
     "stressrag.retrievers.bm25": ("BM25",),
     "stressrag.retrievers.dense": ("Dense",),
@@ -60,6 +64,8 @@ __all__ = [
     "StressragError",
     "TopK",
     "Views",
+    "compare",
+    "gate",
     "load_dataset",
     "load_folder",
     "open_run",

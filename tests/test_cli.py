@@ -196,7 +196,15 @@ def test_attack_is_refused(ferries, capsys):
 
 
 @pytest.mark.parametrize(
-    "argv", [["--help"], ["sweep", "--help"], ["run", "-h"], ["attack", "--help"], ["nonsense"]]
+    "argv",
+    [
+        ["--help"],
+        ["sweep", "--help"],
+        ["run", "-h"],
+        ["attack", "--help"],
+        ["compare", "--help"],
+        ["nonsense"],
+    ],
 )
 def test_help_imports_nothing_heavy(argv):
     program = f"""

@@ -17,6 +17,8 @@ VERBS = {
     "attack": "write an attack's poison documents to a file",
     "report": "write finished runs as one HTML page and a Markdown file",
     "reproduce": "run a paper's published experiments and compare the values",
+    "compare": "hold finished runs against each other, query by query",
+    "gate": "hold a finished run to rules, for continuous integration",
     "data": "list, describe, fetch and check collections",
 }
 

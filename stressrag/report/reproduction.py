@@ -70,12 +70,12 @@ def latex(value: Mapping[str, Any]) -> str:
     for (dataset, experiment), rows in _by_experiment(value["rows"]).items():
         out += [
             "\\begin{table}",
-            f"\\caption{{{_tex(experiment)} ({_tex(dataset)}): published and reproduced.}}",
+            f"\\caption{{{tex(experiment)} ({tex(dataset)}): published and reproduced.}}",
             "\\begin{tabular}{ll" + "r" * 6 + "l}",
             "\\toprule",
-            " & ".join(_tex(h) for h in _HEAD) + " \\\\",
+            " & ".join(tex(h) for h in _HEAD) + " \\\\",
             "\\midrule",
-            *(" & ".join(_tex(c) for c in _cells(r)) + " \\\\" for r in rows),
+            *(" & ".join(tex(c) for c in _cells(r)) + " \\\\" for r in rows),
             "\\bottomrule",
             "\\end{tabular}",
             "\\end{table}",
@@ -132,7 +132,14 @@ def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[
     return [line(head), "|" + "|".join("-" * (w + 2) for w in widths) + "|", *map(line, rows)]
 
 
-def _tex(text: str) -> str:
-    for sign in "&%$#_{}":
-        text = text.replace(sign, "\\" + sign)
-    return text
+_TEX: dict[str, str | int | None] = {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    **{sign: "\\" + sign for sign in "&%$#_{}"},
+}
+
+
+def tex(text: str) -> str:
+    """Plain text with the signs escaped that TeX reads otherwise."""
+    return text.translate(str.maketrans(_TEX))

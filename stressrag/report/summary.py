@@ -26,12 +26,13 @@ SCHEMA = 2
 EVENTS = ("TargetExp", "AnyExp", "NoEvid", "Unsafe")
 """What the four conditions are told for: poison for this query in the top k, any poison, no evidence, and
 either of the last two (the complements of Evid and SafeR)."""
-_BOUNDED = ("Recall@", "nDCG@")
+BOUNDED = ("Recall@", "nDCG@")
+"""How metrics that lie between 0 and 1 begin, besides the rates."""
 RATES = ("TargetExp", "AnyExp", "CrossExp", "Evid", "SafeR", "Shortage", *(s.name for s in STATES))
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class Rows:
     """The records of one condition."""
 
     ids: list[str]
@@ -83,10 +84,10 @@ def summarize(
     warnings : mapping
         By collection name, what its reader warned of.
     """
-    rows = _split(records, [c.id for c in plan.conditions])
+    rows = split_rows(records, [c.id for c in plan.conditions])
     seed, n_resamples = plan.settings.seed, plan.settings.resamples
     draw = {"seed": seed, "n_resamples": n_resamples, "level": LEVEL}
-    rates = _rates(rows)
+    rates = rates_of(rows)
     intervals = _intervals(rows, rates, draw) if n_resamples else {}
     out = []
     for c in plan.conditions:
@@ -143,12 +144,12 @@ def summarize(
     }
 
 
-def _unit(rows: _Rows) -> str:
+def _unit(rows: Rows) -> str:
     """What the intervals draw."""
     return "query" if rows.groups is None else f"group of queries ({len(set(rows.groups))})"
 
 
-def _split(records: pa.Table, ids: Sequence[str]) -> dict[str, _Rows]:
+def split_rows(records: pa.Table, ids: Sequence[str]) -> dict[str, Rows]:
     """The records of each condition."""
     fixed = {name for name, _, _ in FIXED}
     metrics = [name for name in records.schema.names if name not in fixed]
@@ -162,7 +163,7 @@ def _split(records: pa.Table, ids: Sequence[str]) -> dict[str, _Rows]:
     for name in ids:
         at = np.flatnonzero(codes == numbers[name])
         here = [groups[i] for i in at]
-        out[name] = _Rows(
+        out[name] = Rows(
             ids=[queries[i] for i in at],
             groups=None if None in here else here,
             judged=flags["evaluated"][at],
@@ -175,7 +176,7 @@ def _split(records: pa.Table, ids: Sequence[str]) -> dict[str, _Rows]:
 def _bounds(metric: str) -> tuple[float, float]:
     if metric in ("PoisonCount", "FirstPoisonRank", "FirstEvidenceRank"):
         return (0.0, np.inf)
-    return (0.0, 1.0) if metric in RATES or metric.startswith(_BOUNDED) else (-np.inf, np.inf)
+    return (0.0, 1.0) if metric in RATES or metric.startswith(BOUNDED) else (-np.inf, np.inf)
 
 
 _EXPOSURE = ("TargetExp", "AnyExp", "CrossExp")
@@ -187,7 +188,7 @@ def _by_construction(c: Any, metric: str) -> bool:
     return (metric == "Coverage" and c.recipe.anchor != "terms") or (c.clean and metric in OF_POISON)
 
 
-def _together(rows: Mapping[str, _Rows]) -> list[list[str]]:
+def _together(rows: Mapping[str, Rows]) -> list[list[str]]:
     """Conditions over the same queries in the same groups, which can share one draw."""
     sets: dict[Any, list[str]] = {}
     for name, here in rows.items():
@@ -195,7 +196,7 @@ def _together(rows: Mapping[str, _Rows]) -> list[list[str]]:
     return list(sets.values())
 
 
-def _rates(rows: Mapping[str, _Rows]) -> set[str]:
+def rates_of(rows: Mapping[str, Rows]) -> set[str]:
     """Metrics that are 0 or 1 by definition; of the user's own those that are nothing else in the whole run.
 
     A rank or a recall that happens to be 0 or 1 everywhere is no rate.
@@ -208,7 +209,7 @@ def _rates(rows: Mapping[str, _Rows]) -> set[str]:
 
 
 def _intervals(
-    rows: Mapping[str, _Rows], rates: set[str], draw: Mapping[str, Any]
+    rows: Mapping[str, Rows], rates: set[str], draw: Mapping[str, Any]
 ) -> dict[str, dict[str, Estimate]]:
     """Of each condition and metric the mean with its interval."""
     out: dict[str, dict[str, Estimate]] = {name: {} for name in rows}
@@ -229,13 +230,13 @@ def _intervals(
     return out
 
 
-def _pair(rows: Mapping[str, _Rows], one: str, other: str) -> list[str] | None:
+def _pair(rows: Mapping[str, Rows], one: str, other: str) -> list[str] | None:
     """The clusters of a comparison, of which one side may know none (a clean condition)."""
     return rows[one].judged_groups or rows[other].judged_groups
 
 
 def _comparisons(
-    rows: Mapping[str, _Rows],
+    rows: Mapping[str, Rows],
     baselines: Mapping[str, Mapping[str, str]],
     rates: set[str],
     draw: Mapping[str, Any],
@@ -256,7 +257,7 @@ def _comparisons(
             if m in rows[pair[1]].values
         }
         own = {key for key in columns if key[1] in rates}
-        bounds = {key: (-1.0, 1.0) for key in columns if key in own or key[1].startswith(_BOUNDED)}
+        bounds = {key: (-1.0, 1.0) for key in columns if key in own or key[1].startswith(BOUNDED)}
         estimated = estimates(columns, ids, clusters=clusters or None, bounds=bounds, rates=own, **draw)
         for (pair, metric), e in estimated.items():
             made[pair][metric] = e
@@ -305,7 +306,7 @@ def _is_rate(column: Floats) -> bool:
 
 
 def _four(
-    rows: Mapping[str, _Rows], baselines: Mapping[str, Mapping[str, str]], draw: Mapping[str, Any]
+    rows: Mapping[str, Rows], baselines: Mapping[str, Mapping[str, str]], draw: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """For each defended attack what the defense prevented and introduced, event by event."""
     out = []

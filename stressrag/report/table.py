@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,11 +47,11 @@ def table(summary: Mapping[str, Any]) -> str:
     for c in conditions:
         config = c["config"]
         cells = [setting(s, config) for s in vary] + [flat(config).get(name, "") for name in deep]
-        rows.append([*cells, str(c["n_queries"]), *(_number(m, c["metrics"].get(m)) for m in metrics)])
+        rows.append([*cells, str(c["n_queries"]), *(number(m, c["metrics"].get(m)) for m in metrics)])
         if c["intervals"]:
-            rows.append([*[""] * len(cells), "", *(_interval(m, c["intervals"].get(m)) for m in metrics)])
+            rows.append([*[""] * len(cells), "", *(interval(m, c["intervals"].get(m)) for m in metrics)])
     left = len(vary) + len(deep)
-    lines = [_heading(summary, configs, vary), "", *_align(head, rows, left)]
+    lines = [_heading(summary, configs, vary), "", *align(head, rows, left)]
     more = [
         *_bands(summary, vary, metrics),
         *_frontier(summary, vary, deep),
@@ -70,7 +71,7 @@ def _bands(summary: Mapping[str, Any], vary: Sequence[str], metrics: Sequence[st
             [
                 *cells,
                 str(len(band["conditions"])),
-                *(_number(m, here.get(m, {}).get("mean")) for m in metrics),
+                *(number(m, here.get(m, {}).get("mean")) for m in metrics),
             ]
         )
         ends = [[here[m]["least"], here[m]["greatest"]] if m in here else None for m in metrics]
@@ -79,7 +80,7 @@ def _bands(summary: Mapping[str, Any], vary: Sequence[str], metrics: Sequence[st
         return []
     head = [NAMES.get(s, s) for s in vary] + ["seeds", *(_SHORT.get(m, m) for m in metrics)]
     title = "Over seeds: the mean, and the least and greatest value (no interval over queries):"
-    return ["", title, "", *_align(head, rows, len(vary))]
+    return ["", title, "", *align(head, rows, len(vary))]
 
 
 def _frontier(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) -> list[str]:
@@ -97,13 +98,13 @@ def _frontier(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[st
     for point in summary["frontier"]:
         config = configs[point["condition"]]
         cells = [setting(s, config) for s in vary] + [flat(config).get(name, "") for name in deep]
-        numbers = [_number(m, point[m]) for m in columns.values()]
+        numbers = [number(m, point[m]) for m in columns.values()]
         rows.append([*cells, *numbers, "*" if point["pareto"] else ""])
     if not rows:
         return []
     head = [NAMES.get(s, s) for s in vary] + [*deep, *columns, "Pareto"]
     title = "Frontier: exposure against clean nDCG (* no setting is better in one and as good in the other):"
-    return ["", title, "", *_align(head, rows, len(vary) + len(deep))]
+    return ["", title, "", *align(head, rows, len(vary) + len(deep))]
 
 
 def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) -> list[str]:
@@ -118,10 +119,10 @@ def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) 
         cells = [setting(s, config) for s in vary] + [flat(config).get(name, "") for name in deep]
         rows.append(
             [*cells, _EVENTS[row["event"]], str(row["n"])]
-            + [_number("", row[m]) for m in measures.values()]
-            + [_p(row["p"])]
+            + [number("", row[m]) for m in measures.values()]
+            + [p_text(row["p"])]
         )
-        ends = [_interval("", row["intervals"].get(m)) for m in measures.values()]
+        ends = [interval("", row["intervals"].get(m)) for m in measures.values()]
         rows.append([*[""] * len(cells), "", "", *ends, ""])
     if not rows:
         return []
@@ -130,7 +131,7 @@ def _four(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) 
         "What the defenses did, on the same queries (net = prevented - introduced; clean change: more of "
         "the event on clean traffic;\ncontrast = net + clean change; p exact, not corrected):"
     )
-    return ["", title, "", *_align(head, rows, len(vary) + len(deep) + 1)]
+    return ["", title, "", *align(head, rows, len(vary) + len(deep) + 1)]
 
 
 def shown_metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -151,6 +152,7 @@ def shown_metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, str]:
+    """The deeper settings by dotted name."""
     out: dict[str, str] = {}
 
     def walk(prefix: str, value: Any) -> None:
@@ -179,13 +181,15 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def setting(name: str, config: Mapping[str, Any]) -> str:
+    """A short setting as a cell."""
     value = config[name]
     if name == "budget" and value == 0:
         return "-"
     return "-" if value is None else str(value)
 
 
-def _number(name: str, value: float | None) -> str:
+def number(name: str, value: float | None) -> str:
+    """A metric's value as a cell."""
     if value is None:
         return "-"
     if name == "PoisonCount":
@@ -193,22 +197,30 @@ def _number(name: str, value: float | None) -> str:
     return f"{value:.3f}"
 
 
-def _interval(name: str, ends: Sequence[float | None] | None) -> str:
+def interval(name: str, ends: Sequence[float | None] | None) -> str:
+    """An interval as a cell, empty where there is none."""
     if ends is None or ends[0] is None or ends[1] is None:
         return ""
     low, high = (f"{end:.1f}" if name == "PoisonCount" else f"{end:.2f}" for end in ends)
-    return f"[{low} {high}]".replace("-0.00", "0.00").replace("0.", ".")
+    return _short(f"[{low} {high}]".replace("-0.00", "0.00"))
 
 
 def _range(name: str, ends: Sequence[float] | None) -> str:
-    return "" if ends is None else f"{_number(name, ends[0])}-{_number(name, ends[1])}".replace("0.", ".")
+    return "" if ends is None else _short(f"{number(name, ends[0])}-{number(name, ends[1])}")
 
 
-def _p(value: float) -> str:
+def _short(text: str) -> str:
+    """Numbers without their leading zero (.5, but 10.5)."""
+    return re.sub(r"(?<!\d)0\.", ".", text)
+
+
+def p_text(value: float) -> str:
+    """A p-value as a cell."""
     return "<.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _align(head: list[str], rows: list[list[str]], left: int) -> list[str]:
+def align(head: list[str], rows: list[list[str]], left: int) -> list[str]:
+    """The lines of a table whose first ``left`` columns are words."""
     widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
 
     def line(cells: list[str]) -> str:

@@ -95,17 +95,18 @@ def _four(summary: Mapping[str, Any], labels: Labels) -> Table:
             str(r["n"]),
             *(number("", r[m]) for m in rates),
             *(with_interval("", r[m], r["intervals"].get(m)) for m in measures),
-            p_value(r["mcnemar_p"]),
+            p_value(r["p"]),
         ]
         for r in summary["four_conditions"]
     ]
     note = (
         "The same queries clean and attacked, without and with the defense: the rate of the event in each, what "
         "the defense prevented and introduced under attack, net = prevented - introduced, the change on clean "
-        "traffic, and contrast = net + clean change. McNemar p, not corrected."
+        "traffic, and contrast = net + clean change. Exact p of the net (McNemar; with groups by flipping whole groups), not "
+        "corrected."
     )
     head = ["condition", "event", "n", "clean", "attacked", "clean, defended", "attacked, defended"]
-    head += ["prevented", "introduced", "net", "clean change", "contrast", "p"]
+    head += ["prevented", "introduced", "net", "clean change", "contrast", "p of net"]
     return Table("Four conditions", note, head, rows, words=2)
 
 

@@ -251,7 +251,7 @@ class _Draft:
         stated = values.get(self.metric)
         remark = self.spec.get("remark", "")
         if self.table.get("dense") and self.model and BGE not in self.model:
-            stated, remark = None, f"another model: {Path(self.model).name}; not comparable"
+            stated, remark = None, f"another model: {_short_name(self.model)}; not comparable"
         elif self.table.get("dense") and not self.per_seed:
             remark = f"add dense.model={BGE} (or a local folder of it); needs the dense extra and its weights"
         elif stated is None and self.table.get("figure"):
@@ -336,7 +336,7 @@ def _fill(draft: _Draft, cells: Cells) -> None:
 def _cell(spec: Mapping[str, Any], model: str | None) -> str:
     """A cell in words."""
     c = spec["cell"]
-    words = [c["retriever"]] if "retriever" in c else [Path(model).name if model else BGE]
+    words = [c["retriever"]] if "retriever" in c else [_short_name(model) if model else BGE]
     words.append(c["attack"])
     if "terms" in c:
         words.append(f"{c['terms']} {c['strategy']} term{'s' if c['terms'] > 1 else ''}")
@@ -352,6 +352,11 @@ def _cell(spec: Mapping[str, Any], model: str | None) -> str:
     if "drop_from" in spec:
         words.append("relative to clean")
     return " ".join(words)
+
+
+def _short_name(model: str) -> str:
+    """A model's hub name, or the last two parts of its folder."""
+    return "/".join(Path(model).parts[-2:])
 
 
 def _latency(dataset: str, latency: Mapping[str, Any]) -> Iterator[Row]:

@@ -1,0 +1,44 @@
+"""Command lines of the verbs that read finished runs: options, one-line errors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from stressrag.errors import StressragError, nearest
+
+
+class Options(argparse.ArgumentParser):
+    """A parser whose errors are a :class:`StressragError` that names the verb.
+
+    Parameters
+    ----------
+    verb : str
+        The verb, for messages.
+    """
+
+    def __init__(self, verb: str):
+        super().__init__(prog=verb, add_help=False, allow_abbrev=False)
+        self.verb = verb
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse a command line in one line."""
+        short = message.replace("the following arguments are required:", "missing:")
+        raise StressragError(f"{self.verb}: {short}; see python -m stressrag {self.verb} --help")
+
+    def read(self, argv: Sequence[str]) -> argparse.Namespace:
+        """The options of a command line; unknown ones are refused with the nearest known."""
+        # Options may stand between the positional words.
+        args, rest = self.parse_known_intermixed_args(list(argv))
+        if rest:
+            known = [name for action in self._actions for name in action.option_strings]
+            name = rest[0].partition("=")[0]
+            hint = nearest(name, known) if name.startswith("-") else f"see {self.verb} --help"
+            raise StressragError(f"{self.verb}: {name!r} is not understood; {hint}")
+        return args
+
+
+def filter_of(given: Sequence[str] | None) -> str | None:
+    """All ``--where`` of a command line as one."""
+    return None if given is None else ",".join(given)
