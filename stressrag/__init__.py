@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stressrag.metrics.base import Metric, TopK
     from stressrag.records.folder import Run, open_run
     from stressrag.report.compare import compare
+    from stressrag.report.export import export
     from stressrag.report.gate import gate
     from stressrag.retrievers.base import Retriever
     from stressrag.retrievers.bm25 import BM25
@@ -35,6 +36,7 @@ _HOMES = {
     "stressrag.metrics.base": ("Metric", "TopK"),
     "stressrag.records.folder": ("Run", "open_run"),
     "stressrag.report.compare": ("compare",),
+    "stressrag.report.export": ("export",),
     "stressrag.report.gate": ("gate",),
     "stressrag.retrievers.base": ("Retriever",),
     "stressrag.retrievers.bm25": ("BM25",),
@@ -65,6 +67,7 @@ __all__ = [
     "TopK",
     "Views",
     "compare",
+    "export",
     "gate",
     "load_dataset",
     "load_folder",

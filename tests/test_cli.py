@@ -203,6 +203,8 @@ def test_attack_is_refused(ferries, capsys):
         ["run", "-h"],
         ["attack", "--help"],
         ["compare", "--help"],
+        ["gate", "-h"],
+        ["export", "--help"],
         ["nonsense"],
     ],
 )

@@ -14,6 +14,7 @@ from scipy import stats
 
 import stressrag
 from stressrag.report.frontier import frontier
+from stressrag.report.table import interval
 from stressrag.stats.bootstrap import bootstrap
 from stressrag.stats.four import MEASURES, four_estimates
 from stressrag.stats.intervals import Difference, estimates
@@ -225,3 +226,8 @@ def test_bands_over_seeds(tmp_path):
     assert len(set(values)) == 3
     expected = {"mean": sum(values) / 3, "least": min(values), "greatest": max(values)}
     assert band["metrics"]["nDCG@10"] == pytest.approx(expected)
+
+
+def test_a_leading_zero_is_dropped_and_no_other():
+    assert interval("PoisonCount", [10.0, 20.4]) == "[10.0 20.4]"
+    assert interval("Evid", [-0.25, 0.5]) == "[-.25 .50]"

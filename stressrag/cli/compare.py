@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
         allow_different_content=args.allow_different_content,
     )
     if args.json:
-        write_json(Path(args.json).expanduser(), value)
+        write_json(Path(args.json).expanduser(), value, "choose another --json")
     print(comparison_table(value, int(args.queries)))
     if args.json:
         print(f"\nwritten: {args.json}")

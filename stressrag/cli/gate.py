@@ -64,6 +64,6 @@ def main(argv: Sequence[str]) -> int:
     value = gate(args.words[0], rules, where=filter_of(args.where), use_interval=args.use_interval)
     for path, text in ((args.junit, gate_junit), (args.markdown, gate_markdown)):
         if path:
-            write_text(Path(path).expanduser(), text(value))
+            write_text(Path(path).expanduser(), text(value), "choose another file")
     print(gate_lines(value))
     return 0 if value["passed"] else 1

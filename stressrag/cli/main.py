@@ -19,6 +19,7 @@ VERBS = {
     "reproduce": "run a paper's published experiments and compare the values",
     "compare": "hold finished runs against each other, query by query",
     "gate": "hold a finished run to rules, for continuous integration",
+    "export": "write a finished run as TREC, CSV or LaTeX files",
     "data": "list, describe, fetch and check collections",
 }
 

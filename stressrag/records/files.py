@@ -13,8 +13,10 @@ from typing import Any
 
 from stressrag.errors import StressragError
 
+_MEND = "choose another output_dir"
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+
+def write_atomically(path: Path, write: Callable[[Path], None], mend: str = _MEND) -> None:
     """Have ``write`` fill a temporary file beside ``path``, then put it in place in one step.
 
     Raises
@@ -31,7 +33,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         os.replace(part, path)
     except OSError as e:
         _remove(part)
-        raise cannot_write(path, e) from e
+        raise cannot_write(path, e, mend) from e
     except BaseException:
         _remove(part)
         raise
@@ -42,27 +44,27 @@ def _remove(part: Path) -> None:
         part.unlink()
 
 
-def cannot_write(path: Path, error: OSError) -> StressragError:
+def cannot_write(path: Path, error: OSError, mend: str = _MEND) -> StressragError:
     """The error for a file that could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StressragError(
             f"the disk is full: cannot write {path}; make room and run the same command again"
         )
-    return StressragError(f"cannot write {path}: {error.strerror or error}; choose another output_dir")
+    return StressragError(f"cannot write {path}: {error.strerror or error}; {mend}")
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, mend: str = _MEND) -> None:
     """Write a text file in one step."""
 
     def write(part: Path) -> None:
         part.write_text(text, "utf-8")
 
-    write_atomically(path, write)
+    write_atomically(path, write, mend)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, mend: str = _MEND) -> None:
     """Write JSON in one step; NaN is not JSON and is refused."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n", mend)
 
 
 def file_hash(path: Path) -> str:

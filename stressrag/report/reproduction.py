@@ -136,6 +136,9 @@ _TEX: dict[str, str | int | None] = {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
     "^": "\\textasciicircum{}",
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "|": "\\textbar{}",
     **{sign: "\\" + sign for sign in "&%$#_{}"},
 }
 
