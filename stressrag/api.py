@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from stressrag.errors import StressragError
 from stressrag.records.folder import Run
 
@@ -30,6 +32,26 @@ def run(*words: str) -> Run:
 def sweep(*words: str) -> Run:
     """Evaluate every combination of the values given; see ``run``."""
     return _execute("sweep", words)
+
+
+def report(*runs: Run, out: str | Path | None = None) -> Path:
+    """Write ``report.html`` and ``report.md`` of finished runs.
+
+    Parameters
+    ----------
+    runs : Run
+        Finished runs; several become one page with a section each.
+    out : str or Path, optional
+        The folder; by default that of the run, where there is one.
+
+    Returns
+    -------
+    Path
+        The folder.
+    """
+    from stressrag.report.content import write_report
+
+    return write_report(runs, None if out is None else Path(out))
 
 
 def _execute(verb: str, words: tuple[str, ...]) -> Run:

@@ -165,7 +165,8 @@ def test_groups_are_drawn_whole(ferries):
     value = stressrag.compare(a, b, where="scope=group")
     (pair,) = value["pairs"]
     methods = {m["method"] for m in pair["metrics"].values()}
-    assert methods <= {"studentized", "none"}  # never Newcombe's, which draws single queries
+    assert methods <= {"studentized", "newcombe-clustered", "none"}  # nothing that draws single queries
+    assert {m["test"] for m in pair["metrics"].values() if "p" in m} == {"sign flip over groups"}
     assert pair["n_queries"] == 5  # q9 has no relevant document
 
 

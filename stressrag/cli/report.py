@@ -9,9 +9,9 @@ from stressrag.errors import StressragError
 
 _HELP = """usage: python -m stressrag report RUN… [--out FOLDER]
 
-Writes report.html, one page without scripts that loads nothing from elsewhere, and report.md: a summary in plain
-words, the threat model of each attack, tables with intervals, figures, and the worst targets with what was pushed
-out. Reads the saved records of finished runs; nothing is computed again.
+Writes report.html, one page without scripts that loads nothing from elsewhere, and report.md: a summary in
+plain words, the threat model of each attack, tables with intervals, figures, and the worst targets with what
+was pushed out. Reads the saved records of finished runs; nothing is computed again.
 
   RUN            the folder of a finished run; several become one page with a section each
   --out FOLDER   where to write (default: the run's own folder; several runs need it)

@@ -308,7 +308,7 @@ def latex_files(summary: Mapping[str, Any], conditions: Sequence[Mapping[str, An
             r["event"],
             str(r["n"]),
             *(_with_ends("", r[m], r["intervals"].get(m)) for m in measures.values()),
-            p_text(r["mcnemar_p"]),
+            p_text(r["p"]),
         ]
         for r in s["four_conditions"]
     ]

@@ -93,7 +93,7 @@ def _by_terms(title: str, summary: Mapping[str, Any], labels: Labels, ids: Itera
     for place, some in _places(attacked(summary), labels).items():
         whole = [c for c in some if c["config"]["anchor"] == "query"]
         found = _series([c for c in some if c["config"]["anchor"] == "terms"], "terms")
-        series = []
+        series: list[tuple[int, str, list[Point]]] = []
         for members in list(found.values())[:N_SERIES]:
             first = members[0]
             points = [_point(c, "TargetExp", float(known_terms(c) or 0)) for c in members]

@@ -1,7 +1,7 @@
 """Charts as SVG, written by hand: lines, rows of marks with intervals, and stacked bars.
 
-Colors are classes (``s0`` to ``s6``, Okabe and Ito's palette) that the page's style sheet fills for light, dark
-and print; every series also has a marker shape and a dash of its own.
+Colors are classes (``s0`` to ``s6``, Okabe and Ito's palette) that the page's style sheet fills for light,
+dark and print; every series also has a marker shape and a dash of its own.
 """
 
 from __future__ import annotations
@@ -239,8 +239,8 @@ def frontier(
         body.append(f'<g class="{"" if pareto else "hollow"}">{marker(0 if pareto else 1, x, y)}</g>')
         lack = f" ({100 * short[0]:.0f}% / {100 * short[1]:.0f}%)" if any(short) else ""
         at = y - 7 if y > upper + 14 else y + 15
-        while any(abs(at - ty) < 11 and abs(x - tx) < 110 for tx, ty in taken):
-            at += 11
+        while any(abs(at - ty) < 12 and abs(x - tx) < 170 for tx, ty in taken):
+            at += 12
         taken.append((x, at))
         end = x > left + 0.6 * (w - left)
         body.append(

@@ -26,9 +26,9 @@ _SCOPES = {
     "multi": "each query sees the poison of all targets",
 }
 UNTOUCHED = (
-    "The attacker can add documents. The clean documents, the retriever and its settings, the query as it is asked, "
-    "the judgments and the defense are out of reach, and the texts are fixed beforehand: no answer of the system "
-    "is used to better them."
+    "The attacker can add documents. The clean documents, the retriever and its settings, the query as it is "
+    "asked, the judgments and the defense are out of reach, and the texts are fixed beforehand: no answer of "
+    "the system is used to better them."
 )
 
 
