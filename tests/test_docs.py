@@ -62,8 +62,11 @@ def test_command(page, command, place, capsys, request):
     words = shlex.split(command)[3:]
     if words[0] == "attack":
         Path("poison.jsonl").unlink(missing_ok=True)
-    if "RUN" in words:
-        words = [request.getfixturevalue("finished") if w == "RUN" else w for w in words]
+    if names := {"RUN", "RUN_A", "RUN_B"} & set(words):
+        finished = request.getfixturevalue("finished")
+        words = [finished[w] if w in names else w for w in words]
+    if words[0] == "export":
+        words.append("--overwrite")
     if words[0] == "run" and "retriever.target=my_search:Search" in words:
         words.append("dataset=folder")
         words.append("dataset.path=my-collection")
@@ -76,11 +79,15 @@ def test_command(page, command, place, capsys, request):
 
 
 @pytest.fixture(scope="module")
-def finished(place) -> str:
-    """The folder of a finished run, for commands that read one."""
+def finished(place) -> dict[str, str]:
+    """Folders of finished runs, for commands that read some, and a gate file."""
     import stressrag
 
-    return str(stressrag.sweep("attack=payload,partial", "attack.terms=2", "output_dir=a-run").folder)
+    words = ("attack=payload,partial", "attack.terms=2")
+    one = stressrag.sweep(*words, "retriever=bm25", "output_dir=a-run")
+    other = stressrag.sweep(*words, "retriever=lsa", "output_dir=another-run")
+    Path("gate.yaml").write_text("rules:\n  - min: {Evid: 0.5}\n")
+    return {"RUN": str(one.folder), "RUN_A": str(one.folder), "RUN_B": str(other.folder)}
 
 
 @pytest.mark.parametrize(

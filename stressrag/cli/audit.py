@@ -11,7 +11,7 @@ _HELP = """usage: python -m stressrag audit [battery=quick|full] [group=choice â
 
 The battery that a reviewer wants before deployment: the clean baseline, how much of the query an attacker has
 to know, poison budgets, isolated and multi-target scope, and what the defenses prevent at what clean cost.
-Prints the tables and writes the run with a gate.yaml of the measured limits:
+Prints the tables and writes the run with report.html, report.md and a gate.yaml of the measured limits:
 tighten them and let a pipeline hold every later version to them (python -m stressrag gate RUN gate.yaml).
 
 settings: those of sweep (python -m stressrag sweep --help); a value given here takes the battery's place
@@ -40,12 +40,14 @@ def main(argv: Sequence[str]) -> int:
     from stressrag.experiment.plan import plan
     from stressrag.experiment.run import execute
     from stressrag.records.files import write_text
+    from stressrag.report.content import write_report
     from stressrag.report.gate_file import gate_file
     from stressrag.report.table import table
 
     planned = plan("sweep", [f"grid=audit_{battery}", *words])
     run = execute(planned)
     print(table(run.summary))
+    write_report([run])
     write_text(run.folder / "gate.yaml", gate_file(run.summary))
-    print(f"\nwritten: {run.folder} (with gate.yaml)")
+    print(f"\nwritten: {run.folder} (report.html, report.md, gate.yaml)")
     return 0
