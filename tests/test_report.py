@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pytest
+from conftest import DOCUMENTS, QRELS, QUERIES, write_collection
 
 import stressrag
-from conftest import DOCUMENTS, QRELS, QUERIES, write_collection
 from stressrag.cli.main import dispatch
 from stressrag.report.labels import Labels, with_interval
 from stressrag.report.markdown import safe
@@ -18,12 +17,18 @@ from stressrag.report.tables import tables
 from stressrag.report.visible import visible
 from stressrag.report.words import plain_words
 
-EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"' onload='x' [a](javascript:alert(3)) `|` \u202eevil\u2066\x00\x1b"
-OURS = {
-    *("html head meta title style body header h1 h2 h3 nav ul li a main section div p b footer details").split(),
-    *("summary small table caption thead tbody tr th td bdi br figure figcaption").split(),
-    *("svg desc g path circle rect text defs pattern").split(),
-}
+EVIL = (
+    "<script>alert(1)</script><img src=x onerror=alert(2)>\"' onload='x' "
+    "[a](javascript:alert(3)) `|` \u202eevil\u2066\x00\x1b"
+)
+OURS = set(
+    re.findall(
+        r"\w+",
+        """html head meta title style body header h1 h2 h3 nav ul li a main section div p b footer details
+        summary small table caption thead tbody tr th td bdi br figure figcaption
+        svg desc g path circle rect text defs pattern""",
+    )
+)
 
 
 class Page(HTMLParser):
@@ -73,21 +78,27 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A collection whose documents, queries and ids are markup, with a line of a million characters."""
+    """A run over documents, queries and ids that are markup, with a line of a million characters."""
     folder = tmp_path_factory.mktemp("hostile")
-    documents = {f"{i}{EVIL}": (EVIL, f"{EVIL} {text}") for i, (_, text) in DOCUMENTS.items()}
-    documents["long"] = ("", "ferry pier " + "a" * 1_000_000)
-    queries = {f"{i}{EVIL}": f"{text} {EVIL}" for i, text in QUERIES.items()}
-    qrels = {f"{q}x": {} for q in ()}
+    return sweep_over(folder, EVIL)
+
+
+def sweep_over(folder, evil, resamples=200):
+    """A run on a collection that holds some text in every place where a text can stand."""
+    name = evil.replace(" ", "_")
+    documents = {f"{i}{name}": (evil, f"{evil} {text}") for i, (_, text) in DOCUMENTS.items()}
+    documents["long"] = ("", "ferry pier rope " + "a" * 1_000_000)
+    queries = {f"{i}{name}": f"{text} {evil}" for i, text in QUERIES.items()}
+    qrels = {f"{q}{name}": {f"{d}{name}": g for d, g in judged.items()} for q, judged in QRELS.items()}
     write_collection(folder / "c", documents, queries, qrels)
-    lines = [
-        json.dumps({"query-id": f"{q}{EVIL}", "corpus-id": f"{d}{EVIL}", "score": g})
-        for q, judged in QRELS.items()
-        for d, g in judged.items()
-    ]
-    (folder / "c" / "qrels" / "test.tsv").unlink()
-    (folder / "c" / "qrels" / "test.jsonl").write_text("\n".join(lines))
-    return folder
+    words = ("retriever=bm25", "attack=payload", "attack.budget=10", "attack.scope=isolated,multi")
+    return stressrag.sweep(
+        "dataset=folder",
+        f"dataset.path={folder / 'c'}",
+        *words,
+        f"resamples={resamples}",
+        f"output_dir={folder / 'out'}",
+    )
 
 
 def test_numbers_are_those_of_the_summary(run):
@@ -107,10 +118,33 @@ def test_numbers_are_those_of_the_summary(run):
     text = (folder / "report.md").read_text("utf-8")
     assert "AML.T0070" in text
     assert "LLM08:2025" in text
-    bare = [c for c in run.summary["conditions"] if c["config"]["budget"] and c["config"]["defense"] == "none"]
+    bare = [
+        c for c in run.summary["conditions"] if c["config"]["budget"] and c["config"]["defense"] == "none"
+    ]
     worst = max(c["metrics"]["TargetExp"] for c in bare)
     said = dict(plain_words(run.summary, labels))["How exposed is it?"]
     assert f"{100 * worst:.1f}% of 222 queries" in said[0]
+
+
+def test_poison_stays_text(hostile):
+    folder = stressrag.report(hostile)
+    text = (folder / "report.html").read_text("utf-8")
+    page = check_harmless(text)
+    said = " ".join(page.words)
+    assert "<script>alert(1)</script>" in said  # as words
+    assert "[U+202E]" in said
+    assert "▲ POISON" in said
+    assert "Pushed out" in said
+    assert not {"script", "img", "iframe", "object"} & {t for t, _ in page.elements}
+    assert len(text.encode()) < 2_000_000
+    assert max(map(len, page.words)) < 10_000
+    lines = (folder / "report.md").read_text("utf-8")
+    assert "<" not in lines
+    assert not re.search(r"(?<!\\)\]\(", lines)
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b]", lines)
+    tables = [x.splitlines() for x in lines.split("\n\n") if x.startswith("| ")]
+    for rows in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
 
 
 def test_the_policy(run):

@@ -1,4 +1,4 @@
-"""Reports of finished runs. The package is callable, as ``stressrag.report(run)`` names it and the verb alike."""
+"""Reports of finished runs; callable, as ``stressrag.report`` is both this package and the verb."""
 
 from __future__ import annotations
 
