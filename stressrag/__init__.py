@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from stressrag.api import report, run, sweep
+    from stressrag.api import run, sweep, write_report
     from stressrag.collection import Collection, Corpus, Qrels, Queries, load_dataset, load_folder
     from stressrag.errors import StressragError
     from stressrag.metrics.base import Metric, TopK
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stressrag.retrievers.ranking import Ranking, Views
 
 _HOMES = {
-    "stressrag.api": ("report", "run", "sweep"),
+    "stressrag.api": ("run", "sweep", "write_report"),
     "stressrag.collection": ("Collection", "Corpus", "Qrels", "Queries", "load_dataset", "load_folder"),
     "stressrag.errors": ("StressragError",),
     "stressrag.metrics.base": ("Metric", "TopK"),
@@ -72,9 +72,9 @@ __all__ = [
     "load_dataset",
     "load_folder",
     "open_run",
-    "report",
     "run",
     "sweep",
+    "write_report",
 ]
 
 

@@ -34,7 +34,7 @@ def sweep(*words: str) -> Run:
     return _execute("sweep", words)
 
 
-def report(*runs: Run, out: str | Path | None = None) -> Path:
+def write_report(*runs: Run, out: str | Path | None = None) -> Path:
     """Write ``report.html`` and ``report.md`` of finished runs.
 
     Parameters
@@ -49,9 +49,9 @@ def report(*runs: Run, out: str | Path | None = None) -> Path:
     Path
         The folder.
     """
-    from stressrag.report.content import write_report
+    from stressrag.report import content
 
-    return write_report(runs, None if out is None else Path(out))
+    return content.write_report(runs, None if out is None else Path(out))
 
 
 def _execute(verb: str, words: tuple[str, ...]) -> Run:

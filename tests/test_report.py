@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -18,48 +17,18 @@ from stressrag.report.tables import tables
 from stressrag.report.visible import visible
 from stressrag.report.words import plain_words
 
-EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"' onload='x' [a](javascript:alert(3)) `|` \u202eevil\u2066\x00\x1b"
-OURS = {
-    *[
-        "html",
-        "head",
-        "meta",
-        "title",
-        "style",
-        "body",
-        "header",
-        "h1",
-        "h2",
-        "h3",
-        "nav",
-        "ul",
-        "li",
-        "a",
-        "main",
-        "section",
-        "div",
-        "p",
-        "b",
-        "footer",
-        "details",
-    ],
-    *[
-        "summary",
-        "small",
-        "table",
-        "caption",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "bdi",
-        "br",
-        "figure",
-        "figcaption",
-    ],
-    *["svg", "desc", "g", "path", "circle", "rect", "text", "defs", "pattern"],
-}
+EVIL = (
+    "<script>alert(1)</script><img src=x onerror=alert(2)>\"' onload='x' "
+    "[a](javascript:alert(3)) `|` \u202eevil\u2066\x00\x1b"
+)
+OURS = set(
+    re.findall(
+        r"\w+",
+        """html head meta title style body header h1 h2 h3 nav ul li a main section div p b footer details
+        summary small table caption thead tbody tr th td bdi br figure figcaption
+        svg desc g path circle rect text defs pattern""",
+    )
+)
 
 
 class Page(HTMLParser):
@@ -109,25 +78,31 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A collection whose documents, queries and ids are markup, with a line of a million characters."""
+    """A run over documents, queries and ids that are markup, with a line of a million characters."""
     folder = tmp_path_factory.mktemp("hostile")
-    documents = {f"{i}{EVIL}": (EVIL, f"{EVIL} {text}") for i, (_, text) in DOCUMENTS.items()}
-    documents["long"] = ("", "ferry pier " + "a" * 1_000_000)
-    queries = {f"{i}{EVIL}": f"{text} {EVIL}" for i, text in QUERIES.items()}
-    qrels = {f"{q}x": {} for q in ()}
+    return sweep_over(folder, EVIL)
+
+
+def sweep_over(folder, evil, resamples=200):
+    """A run on a collection that holds some text in every place where a text can stand."""
+    name = evil.replace(" ", "_")
+    documents = {f"{i}{name}": (evil, f"{evil} {text}") for i, (_, text) in DOCUMENTS.items()}
+    documents["long"] = ("", "ferry pier rope " + "a" * 1_000_000)
+    queries = {f"{i}{name}": f"{text} {evil}" for i, text in QUERIES.items()}
+    qrels = {f"{q}{name}": {f"{d}{name}": g for d, g in judged.items()} for q, judged in QRELS.items()}
     write_collection(folder / "c", documents, queries, qrels)
-    lines = [
-        json.dumps({"query-id": f"{q}{EVIL}", "corpus-id": f"{d}{EVIL}", "score": g})
-        for q, judged in QRELS.items()
-        for d, g in judged.items()
-    ]
-    (folder / "c" / "qrels" / "test.tsv").unlink()
-    (folder / "c" / "qrels" / "test.jsonl").write_text("\n".join(lines))
-    return folder
+    words = ("retriever=bm25", "attack=payload", "attack.budget=10", "attack.scope=isolated,multi")
+    return stressrag.sweep(
+        "dataset=folder",
+        f"dataset.path={folder / 'c'}",
+        *words,
+        f"resamples={resamples}",
+        f"output_dir={folder / 'out'}",
+    )
 
 
 def test_numbers_are_those_of_the_summary(run):
-    folder = stressrag.report(run)
+    folder = stressrag.write_report(run)
     assert folder == run.folder
     page = check_harmless((folder / "report.html").read_text("utf-8"))
     assert len((folder / "report.html").read_bytes()) < 2_000_000
@@ -151,8 +126,29 @@ def test_numbers_are_those_of_the_summary(run):
     assert f"{100 * worst:.1f}% of 222 queries" in said[0]
 
 
+def test_poison_stays_text(hostile):
+    folder = stressrag.write_report(hostile)
+    text = (folder / "report.html").read_text("utf-8")
+    page = check_harmless(text)
+    said = " ".join(page.words)
+    assert "<script>alert(1)</script>" in said  # as words
+    assert "[U+202E]" in said
+    assert "▲ POISON" in said
+    assert "Pushed out" in said
+    assert not {"script", "img", "iframe", "object"} & {t for t, _ in page.elements}
+    assert len(text.encode()) < 2_000_000
+    assert max(map(len, page.words)) < 10_000
+    lines = (folder / "report.md").read_text("utf-8")
+    assert "<" not in lines
+    assert not re.search(r"(?<!\\)\]\(", lines)
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b]", lines)
+    tables = [x.splitlines() for x in lines.split("\n\n") if x.startswith("| ")]
+    for rows in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+
+
 def test_the_policy(run):
-    stressrag.report(run)
+    stressrag.write_report(run)
     page = Page((run.folder / "report.html").read_text("utf-8"))
     policies = [a["content"] for t, a in page.elements if t == "meta" and "http-equiv" in a]
     assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
@@ -163,7 +159,7 @@ def test_no_defense_is_said(tmp_path):
     words = dict(plain_words(run.summary, Labels(run.summary)))
     assert "says nothing about exposure" in words["How exposed is it?"][0]
     assert "says nothing about defenses" in words["Which defense helps, and at what cost?"][0]
-    check_harmless((stressrag.report(run) / "report.html").read_text("utf-8"))
+    check_harmless((stressrag.write_report(run) / "report.html").read_text("utf-8"))
 
 
 def test_several_runs(run, tmp_path, capsys):

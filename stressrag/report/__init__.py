@@ -1,18 +1,1 @@
-"""Reports of finished runs. The package is callable, as ``stressrag.report(run)`` names it and the verb alike."""
-
-from __future__ import annotations
-
-import sys
-from types import ModuleType
-from typing import Any
-
-
-class _Callable(ModuleType):
-    def __call__(self, *runs: Any, **options: Any) -> Any:
-        """The same as :func:`stressrag.api.report`."""
-        from stressrag.api import report
-
-        return report(*runs, **options)
-
-
-sys.modules[__name__].__class__ = _Callable
+"""Tables, reports, comparisons and gates: all of it from saved records."""

@@ -52,7 +52,8 @@ def content(run: Run, number: int = 1) -> Content:
     lost = losses(run)
     collections = ", ".join(f"{visible(n)} ({h[:12]})" for n, h in summary["content_sha256"].items())
     about = (
-        f"{len(summary['conditions'])} condition{'s' * (len(summary['conditions']) != 1)}; collection and SHA-256: "
+        f"{len(summary['conditions'])} condition{'s' * (len(summary['conditions']) != 1)}; collection "
+        f"and SHA-256: "
         f"{collections}; plan {summary['plan'][:12]}; stressrag {summary['stressrag']}."
     )
     return Content(
@@ -78,7 +79,8 @@ def _told(lost: Losses) -> str:
     many = f"{lost.queries:,} quer{'y' if lost.queries == 1 else 'ies'}"
     shown = "all of them" if len(lost.worst) == lost.queries else f"the worst {len(lost.worst)}"
     return (
-        f"In {lost.pairs:,} pairs of condition and query, over {many}, poison came in and a relevant document went "
+        f"In {lost.pairs:,} pairs of condition and query, over {many}, poison came in and a relevant "
+        f"document went "
         f"out of the top k. Here {shown}, each under the condition that harmed it most. {lost.note}"
     ).strip()
 

@@ -31,7 +31,8 @@ def page(contents: Sequence[Content]) -> str:
         '<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">'
         f"<title>stressrag: {escape(names)}</title><style>{STYLE}</style></head>"
         f"<body><header><h1>Retrieval under poisoning</h1></header>{nav}<main>{body}</main>"
-        "<footer><p>Written by stressrag from saved records. Everything from documents, queries and settings is "
+        "<footer><p>Written by stressrag from saved records. Everything from documents, queries and "
+        "settings is "
         "shown as text; characters that do not show, such as direction marks, stand as [U+202E].</p></footer>"
         "</body></html>\n"
     )
@@ -93,14 +94,19 @@ def _one(w: Worst, c: Content) -> str:
     gone = len(w.pushed_out)
     top = "".join(_document(d) for d in w.top)
     out = "".join(_document(d) for d in w.pushed_out)
-    head = '<tr><th scope="col">rank</th><th scope="col" class="w">what</th><th scope="col" class="w">document</th></tr>'
+    head = (
+        '<tr><th scope="col">rank</th><th scope="col" class="w">what</th><th scope="col" class="w">'
+        "document</th></tr>"
+    )
     query = f"<bdi>{escape(w.query)}</bdi> " if w.query else ""
     return (
-        f"<details><summary>{query}<small>query <bdi>{escape(w.query_id)}</bdi>: {gone} pushed out, {lost}</small>"
+        f"<details><summary>{query}<small>query <bdi>{escape(w.query_id)}</bdi>: {gone} pushed out, "
+        f"{lost}</small>"
         f'</summary><p class="note">Under {escape(c.labels.of(w.condition))}.</p>'
         f'<div class="scroll"><table class="docs"><caption>Top of the list under attack</caption>'
         f"<thead>{head}</thead><tbody>{top}</tbody></table>"
-        f'<table class="docs"><caption>Pushed out: relevant, in the list without poison, missing now (rank there)'
+        f'<table class="docs"><caption>Pushed out: relevant, in the list without poison, missing now '
+        f"(rank there)"
         f"</caption><thead>{head}</thead><tbody>{out}</tbody></table></div></details>"
     )
 

@@ -218,7 +218,8 @@ def _frontier(title: str, summary: Mapping[str, Any], labels: Labels, ids: Itera
         panels.append(_front(next(ids), labels.of(undefended), points, labels))
     rest = len(families) - len(panels)
     note = (
-        "Down and right is better: less exposure, less lost on clean traffic. Filled circles are on the frontier, "
+        "Down and right is better: less exposure, less lost on clean traffic. Filled circles are on the "
+        "frontier, "
         "open squares are not; a percentage tells how many lists fall short of k documents under attack and, "
         "after the stroke, on clean traffic."
     )

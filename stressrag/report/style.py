@@ -41,11 +41,14 @@ summary small{display:block}
 figure{margin:1.6rem 0}figcaption h3{margin:0}
 .panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(340px,100%),1fr));gap:1rem}
 .panels .panel{max-width:480px}.wide .panel{min-width:600px;max-width:860px}
-.legend{list-style:none;margin:.3rem 0;padding:0;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;font-size:.86rem}
+.legend{list-style:none;margin:.3rem 0;padding:0;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;
+font-size:.86rem}
 svg{display:block;width:100%;height:auto}.swatch{display:inline-block;width:34px;height:14px;vertical-align:middle}
 svg text{fill:var(--fg);font:11px system-ui,sans-serif}svg .head{font-weight:600;font-size:12px}
-svg .tick,svg .axis{fill:var(--fg)}svg .grid{stroke:var(--rule);fill:none}svg .zero{stroke:var(--fg);fill:none}
-svg .line{fill:none;stroke-width:1.6}svg .whisker{fill:none;stroke-width:1.2}svg .open{fill:none;stroke-width:2}
+svg .tick,svg .axis{fill:var(--fg)}
+svg .grid{stroke:var(--rule);fill:none}svg .zero{stroke:var(--fg);fill:none}
+svg .line{fill:none;stroke-width:1.6}
+svg .whisker{fill:none;stroke-width:1.2}svg .open{fill:none;stroke-width:2}
 svg .hollow *{fill:var(--bg);stroke-width:1.6}svg .hatch{stroke:#000;stroke-width:1.6;opacity:.45}
 svg .part{stroke:var(--bg)}.f0{fill:#009E73}.f1{fill:#E69F00}.f2{fill:#BBBBBB}.f3{fill:#D55E00}
 svg .in{fill:#000;font-weight:600;paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}

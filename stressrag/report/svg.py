@@ -207,7 +207,8 @@ def _hatch(ident: str) -> str:
 
 
 def _short(text: str, most: int = 46) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """A label cut in the middle: what tells two apart often stands at the end."""
+    return text if len(text) <= most else f"{text[: most - 25]}…{text[-24:]}"
 
 
 def frontier(

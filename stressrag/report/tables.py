@@ -79,7 +79,8 @@ def _frontier(summary: Mapping[str, Any], labels: Labels) -> Table:
         for p in summary["frontier"]
     ]
     note = (
-        "What each setting leaves of an attack, against clean traffic under the same defense. Pareto: no other "
+        "What each setting leaves of an attack, against clean traffic under the same defense. Pareto: "
+        "no other "
         "setting has less exposure and no less clean nDCG, or more clean nDCG and no more exposure."
     )
     head = ["condition", *(m.replace("_", " ") for m in columns), "Pareto"]
@@ -100,10 +101,10 @@ def _four(summary: Mapping[str, Any], labels: Labels) -> Table:
         for r in summary["four_conditions"]
     ]
     note = (
-        "The same queries clean and attacked, without and with the defense: the rate of the event in each, what "
-        "the defense prevented and introduced under attack, net = prevented - introduced, the change on clean "
-        "traffic, and contrast = net + clean change. Exact p of the net (McNemar; with groups by flipping whole groups), not "
-        "corrected."
+        "The same queries clean and attacked, without and with the defense: the rate of the event in "
+        "each, what the defense prevented and introduced under attack, net = prevented - introduced, the "
+        "change on clean traffic, and contrast = net + clean change. Exact p of the net (McNemar; with "
+        "groups by flipping whole groups), not corrected."
     )
     head = ["condition", "event", "n", "clean", "attacked", "clean, defended", "attacked, defended"]
     head += ["prevented", "introduced", "net", "clean change", "contrast", "p of net"]

@@ -45,7 +45,8 @@ def _exposure(summary: Mapping[str, Any], labels: Labels) -> list[str]:
     ties = sum(c["metrics"]["TargetExp"] == worst["metrics"]["TargetExp"] for c in ranked) - 1
     kind = "without a defense" if worst["config"]["defense"] == "none" else "(all of them defended)"
     out = [
-        f"Worst of {len(ranked)} attacked conditions {kind}: {labels.of(worst['id'])}. Poison that targets the "
+        f"Worst of {len(ranked)} attacked conditions {kind}: {labels.of(worst['id'])}. Poison that "
+        f"targets the "
         f"query is in the top {worst['config']['k']} of {_rate(worst, 'TargetExp')}"
         + (f"; {ties} more reach the same." if ties else ".")
     ]
@@ -86,7 +87,8 @@ def _least(some: Sequence[Condition], labels: Labels) -> list[str]:
     ends = least["intervals"].get("TargetExp")
     doubt = " The interval reaches below that mark." if ends and ends[0] < HALF else ""
     return [
-        f"Least that reaches {HALF:.0%}, of the values tried: {known} and {documents} ({labels.of(least['id'])}): "
+        f"Least that reaches {HALF:.0%}, of the values tried: {known} and {documents} "
+        f"({labels.of(least['id'])}): "
         f"{_rate(least, 'TargetExp')}.{doubt}"
     ]
 
@@ -187,8 +189,10 @@ def _uncertain(summary: Mapping[str, Any], labels: Labels) -> list[str]:
         width, m, c = max(wide, key=lambda x: x[0])
         value = f"{number(m, c['metrics'][m])} {bracket(m, c['intervals'][m])}"
         out.append(
-            f"Widest interval: {m} of {labels.of(c['id'])}, {value}, {number('', width)} across. Intervals are "
-            f"{statistics['level']:.0%}, condition by condition; the worst of many conditions is picked after "
+            f"Widest interval: {m} of {labels.of(c['id'])}, {value}, {number('', width)} across. "
+            f"Intervals are "
+            f"{statistics['level']:.0%}, condition by condition; the worst of many conditions is picked "
+            f"after "
             "seeing them, and its interval is not corrected for that."
         )
     else:
