@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from stressrag.api import run, sweep, write_report
+    from stressrag.api import audit, run, sweep, write_report
     from stressrag.collection import Collection, Corpus, Qrels, Queries, load_dataset, load_folder
     from stressrag.errors import StressragError
     from stressrag.metrics.base import Metric, TopK
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stressrag.retrievers.ranking import Ranking, Views
 
 _HOMES = {
-    "stressrag.api": ("run", "sweep", "write_report"),
+    "stressrag.api": ("audit", "run", "sweep", "write_report"),
     "stressrag.collection": ("Collection", "Corpus", "Qrels", "Queries", "load_dataset", "load_folder"),
     "stressrag.errors": ("StressragError",),
     "stressrag.metrics.base": ("Metric", "TopK"),
@@ -66,6 +66,7 @@ __all__ = [
     "StressragError",
     "TopK",
     "Views",
+    "audit",
     "compare",
     "export",
     "gate",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stressrag.errors import StressragError
+from stressrag.errors import StressragError, nearest
 from stressrag.records.folder import Run
+
+_BATTERIES = ("quick", "full")
 
 
 def run(*words: str) -> Run:
@@ -32,6 +34,34 @@ def run(*words: str) -> Run:
 def sweep(*words: str) -> Run:
     """Evaluate every combination of the values given; see ``run``."""
     return _execute("sweep", words)
+
+
+def audit(*words: str, battery: str = "quick") -> Run:
+    """Evaluate a battery of attacks and defenses, and write report and gate file into the run's folder.
+
+    Parameters
+    ----------
+    words : str
+        Settings as on the command line; they take the battery's place.
+    battery : {"quick", "full"}
+        How much is tried.
+
+    Raises
+    ------
+    StressragError
+        As in ``sweep``, or when there is no such battery.
+    """
+    from stressrag.records.files import write_text
+    from stressrag.report.gate_file import gate_file
+
+    if battery not in _BATTERIES:
+        raise StressragError(f"battery={battery}: {nearest(battery, _BATTERIES)}")
+    if any(word.startswith("grid=") for word in words):
+        raise StressragError("grid= has no place here: the battery is a grid; use sweep for your own")
+    made = sweep(f"grid=audit_{battery}", *words)
+    write_report(made)
+    write_text(made.folder / "gate.yaml", gate_file(made.summary))
+    return made
 
 
 def write_report(*runs: Run, out: str | Path | None = None) -> Path:

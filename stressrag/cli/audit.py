@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stressrag.errors import StressragError, nearest
-
-BATTERIES = ("quick", "full")
 _HELP = """usage: python -m stressrag audit [battery=quick|full] [group=choice …] [setting=value …]
 
 The battery that a reviewer wants before deployment: the clean baseline, how much of the query an attacker has
@@ -32,22 +29,11 @@ def main(argv: Sequence[str]) -> int:
         return 0
     given = [w.partition("=")[2] for w in argv if w.startswith("battery=")]
     battery = given[-1] if given else "quick"
-    if battery not in BATTERIES:
-        raise StressragError(f"battery={battery}: {nearest(battery, BATTERIES)}")
     words = [w for w in argv if not w.startswith("battery=")]
-    if any(w.startswith("grid=") for w in words):
-        raise StressragError("grid= has no place here: the battery is a grid; use sweep for your own")
-    from stressrag.experiment.plan import plan
-    from stressrag.experiment.run import execute
-    from stressrag.records.files import write_text
-    from stressrag.report.content import write_report
-    from stressrag.report.gate_file import gate_file
+    from stressrag.api import audit
     from stressrag.report.table import table
 
-    planned = plan("sweep", [f"grid=audit_{battery}", *words])
-    run = execute(planned)
+    run = audit(*words, battery=battery)
     print(table(run.summary))
-    write_report([run])
-    write_text(run.folder / "gate.yaml", gate_file(run.summary))
     print(f"\nwritten: {run.folder} (report.html, report.md, gate.yaml)")
     return 0
