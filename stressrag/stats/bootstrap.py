@@ -233,7 +233,7 @@ def _studentized(
     # A resample of one unit (or equal ones) has no spread; where it also has no shift, t is 0.
     t = np.where((errors == 0) & (means == estimate), 0.0, t)
     endless = np.isinf(t)
-    t = np.where(endless, np.copysign(np.finfo(np.float64).max / 4, t), t)
+    t = np.where(endless, np.copysign(1e100, t), t)
     low_t, high_t = _quantiles(t, np.broadcast_to(tails[:, None], (2, means.shape[1])))
     with np.errstate(invalid="ignore"):
         plain = student.ppf(tails[1], np.maximum((counts > 0).sum(axis=0) - 1, 1))
