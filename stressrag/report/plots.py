@@ -214,8 +214,9 @@ def _frontier(title: str, summary: Mapping[str, Any], labels: Labels, ids: Itera
     for p in summary["frontier"]:
         families.setdefault(p["undefended"], []).append(p)
     panels = []
+    size = _size([c for c in summary["conditions"] if c["id"] in families]) if families else ""
     for undefended, points in list(families.items())[:_MOST_PANELS]:
-        panels.append(_front(next(ids), labels.of(undefended), points, labels))
+        panels.append(_front(next(ids), labels.of(undefended), points, labels, size))
     rest = len(families) - len(panels)
     note = (
         "Down and right is better: less exposure, less lost on clean traffic. Filled circles are on the "
@@ -228,7 +229,7 @@ def _frontier(title: str, summary: Mapping[str, Any], labels: Labels, ids: Itera
     return [Figure(title, note, panels, legend)] if panels else []
 
 
-def _front(ident: str, name: str, points: Sequence[Mapping[str, Any]], labels: Labels) -> str:
+def _front(ident: str, name: str, points: Sequence[Mapping[str, Any]], labels: Labels, size: str) -> str:
     n = [
         (
             p["clean_nDCG"],
@@ -239,7 +240,7 @@ def _front(ident: str, name: str, points: Sequence[Mapping[str, Any]], labels: L
         )
         for p in points
     ]
-    return frontier(ident, name, n, ("clean nDCG under the same defense", "TargetExp under attack"))
+    return frontier(ident, name, n, (f"clean nDCG, same defense ({size})", "TargetExp under attack"))
 
 
 def _by_length(title: str, summary: Mapping[str, Any], labels: Labels, ids: Iterator[str]) -> list[Figure]:
