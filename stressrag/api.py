@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stressrag.errors import StressragError, nearest
-from stressrag.records.folder import Run
+from stressrag.records.folder import Run, open_run
 
 _BATTERIES = ("quick", "full")
 
@@ -39,6 +39,8 @@ def sweep(*words: str) -> Run:
 def audit(*words: str, battery: str = "quick") -> Run:
     """Evaluate a battery of attacks and defenses, and write report and gate file into the run's folder.
 
+    A gate file that is there already stays as it is.
+
     Parameters
     ----------
     words : str
@@ -60,16 +62,17 @@ def audit(*words: str, battery: str = "quick") -> Run:
         raise StressragError("grid= has no place here: the battery is a grid; use sweep for your own")
     made = sweep(f"grid=audit_{battery}", *words)
     write_report(made)
-    write_text(made.folder / "gate.yaml", gate_file(made.summary))
+    if not (made.folder / "gate.yaml").exists():  # somebody may have tightened it
+        write_text(made.folder / "gate.yaml", gate_file(made.summary))
     return made
 
 
-def write_report(*runs: Run, out: str | Path | None = None) -> Path:
+def write_report(*runs: Run | str | Path, out: str | Path | None = None) -> Path:
     """Write ``report.html`` and ``report.md`` of finished runs.
 
     Parameters
     ----------
-    runs : Run
+    runs : Run or path
         Finished runs; several become one page with a section each.
     out : str or Path, optional
         The folder; by default that of the run, where there is one.
@@ -81,7 +84,10 @@ def write_report(*runs: Run, out: str | Path | None = None) -> Path:
     """
     from stressrag.report import content
 
-    return content.write_report(runs, None if out is None else Path(out))
+    if out is not None and not str(out).strip():
+        raise StressragError("out is empty; give a folder")
+    opened = [run if isinstance(run, Run) else open_run(run) for run in runs]
+    return content.write_report(opened, None if out is None else Path(out))
 
 
 def _execute(verb: str, words: tuple[str, ...]) -> Run:

@@ -70,6 +70,23 @@ def test_limits_by_hand():
     assert "terms: 2, strategy: idf, scope: isolated, budget: 5, defense: none: fully exposed" in text
 
 
+def test_a_tightened_gate_file_stays(tmp_path):
+    words = ("retriever=bm25", "resamples=100", f"output_dir={tmp_path / 'out'}")
+    file = stressrag.audit(*words).folder / "gate.yaml"
+    file.write_text("rules:\n  - max: {TargetExp: 0.111}\n")
+    stressrag.audit(*words)
+    assert "0.111" in file.read_text()
+
+
+@pytest.mark.parametrize("label", ["a: {b}, #c", "yes", "~", "a,b=c", "[x]", "1.5", "null", "plain"])
+def test_labels_of_any_kind_come_back_from_the_gate_file(label):
+    config = {"dataset": "d", "retriever": label, "attack": "clean", "budget": 0, "defense": "none"}
+    clean = {"config": config, "intervals": {"nDCG@10": [0.6, 0.7]}}
+    clean["metrics"] = {"nDCG@10": 0.65, "TargetExp": 0.0, "SafeR": 0.8}
+    (rule,) = yaml.safe_load(gate_file({"conditions": [clean]}))["rules"]
+    assert rule["where"]["retriever"] == label
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

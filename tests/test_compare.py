@@ -317,3 +317,12 @@ def test_filters_by_hand():
         select([a], {"budget": 6})
     with pytest.raises(stressrag.StressragError, match="budget stands there twice"):
         parse_where("budget=1,budget=3")
+
+
+def test_seeds_of_the_lsa_are_told_apart(ferries):
+    a, b = (
+        stressrag.run("dataset=ferries", "retriever=lsa", "attack=clean", f"lsa.seed={n}", f"output_dir=s{n}")
+        for n in (0, 1)
+    )
+    (pair,) = stressrag.compare(a, b)["pairs"]
+    assert pair["differs"] == {"lsa.seed": ["0", "1"]}

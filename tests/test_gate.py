@@ -266,3 +266,48 @@ def test_help(capsys):
     out = capsys.readouterr().out
     assert "usage: python -m stressrag gate" in out
     assert "examples:" in out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rules: [{max: {TargetExp: 1}, where: {seed: 2024-99-99}}]",
+        "rules: [{max: {TargetExp: !!int x}}]",
+        "rules: [{max: {TargetExp: !!bool x}}]",
+        f"rules: [{{max: {{TargetExp: 1{'0' * 400}}}}}]",
+        f"rules: [{{max: {{TargetExp: 1{'0' * 5000}}}}}]",
+        "rules: " + "[" * 3000 + "]" * 3000,
+    ],
+    ids=["date", "int", "bool", "long", "longer", "deep"],
+)
+def test_values_that_no_rule_can_hold(text, tmp_path, capsys):
+    run = stressrag.run("retriever=bm25", "attack=clean", "resamples=0", f"output_dir={tmp_path / 'a'}")
+    (tmp_path / "gate.yaml").write_text(text)
+    assert dispatch(["gate", str(run.folder), str(tmp_path / "gate.yaml")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert len(error) < 500
+
+
+def test_files_that_must_not_be_written(tmp_path, capsys):
+    run = stressrag.run("retriever=bm25", "attack=clean", "resamples=0", f"output_dir={tmp_path / 'a'}")
+    before = (run.folder / "summary.json").read_bytes()
+    rule = ["gate", str(run.folder), "--min", "Evid=0"]
+    for option in (".", "/", "", str(run.folder / "summary.json"), str(run.folder / "records.parquet")):
+        for name in ("--junit", "--markdown"):
+            assert dispatch([*rule, name, option]) == 2, (name, option)
+    assert dispatch(["compare", str(run.folder), str(run.folder), "--json", str(run.folder / "DONE")]) == 2
+    same = str(tmp_path / "x")
+    assert dispatch([*rule, "--junit", same, "--markdown", same]) == 2
+    assert (run.folder / "summary.json").read_bytes() == before
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_gate_that_cannot_be_judged_leaves_no_green_file(tmp_path, capsys):
+    run = stressrag.run("retriever=bm25", "attack=clean", "resamples=0", f"output_dir={tmp_path / 'a'}")
+    junit = tmp_path / "gate.xml"
+    assert dispatch(["gate", str(run.folder), "--min", "Evid=0", "--junit", str(junit)]) == 0
+    assert 'errors="0"' in junit.read_text()
+    assert dispatch(["gate", str(run.folder), "--min", "Nope=0", "--junit", str(junit)]) == 2
+    assert 'errors="1"' in junit.read_text()
+    assert "Nope" in junit.read_text()

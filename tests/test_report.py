@@ -184,3 +184,10 @@ def test_markdown_is_safe():
     assert safe("a|b\n<b>`x`[y](http://z) www.z.org") == (
         "a\\|b &lt;b&gt;\\`x\\`\\[y\\]\\(http&#58;//z\\) www&#46;z.org"
     )
+
+
+def test_a_report_takes_paths_and_refuses_an_empty_folder(tmp_path):
+    made = stressrag.run("attack=clean", "resamples=0", f"output_dir={tmp_path / 'a'}")
+    assert stressrag.write_report(str(made.folder)) == made.folder
+    with pytest.raises(stressrag.StressragError, match="out is empty"):
+        stressrag.write_report(made, out="")

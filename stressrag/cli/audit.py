@@ -9,7 +9,8 @@ _HELP = """usage: python -m stressrag audit [battery=quick|full] [group=choice â
 The battery that a reviewer wants before deployment: the clean baseline, how much of the query an attacker has
 to know, poison budgets, isolated and multi-target scope, and what the defenses prevent at what clean cost.
 Prints the tables and writes the run with report.html, report.md and a gate.yaml of the measured limits:
-tighten them and let a pipeline hold every later version to them (python -m stressrag gate RUN gate.yaml).
+tighten them (the file is not written again) and let a pipeline hold every later version to them
+(python -m stressrag gate RUN gate.yaml).
 
 settings: those of sweep (python -m stressrag sweep --help); a value given here takes the battery's place
   battery=quick        about 26 conditions, under a minute on the embedded collection

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from stressrag.errors import StressragError
 
@@ -33,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(_HELP)
         return 0
-    from stressrag.cli.options import Options, filter_of
+    from stressrag.cli.options import Options, filter_of, output_file
 
     options = Options("compare")
     options.add_argument("runs", nargs="*", metavar="RUN")
@@ -48,6 +47,7 @@ def main(argv: Sequence[str]) -> int:
     if not (args.queries.isdecimal() and args.queries.isascii()):
         raise StressragError(f"compare: --queries {args.queries} is no number from 0 on")
     metrics = [m.strip() for m in args.metrics.split(",") if m.strip()] if args.metrics is not None else None
+    out = output_file("compare", "--json", args.json)
     from stressrag.records.files import write_json
     from stressrag.report.compare import compare, comparison_table
 
@@ -58,9 +58,9 @@ def main(argv: Sequence[str]) -> int:
         queries=int(args.queries),
         allow_different_content=args.allow_different_content,
     )
-    if args.json:
-        write_json(Path(args.json).expanduser(), value, "choose another --json")
+    if out:
+        write_json(out, value, "choose another --json")
     print(comparison_table(value, int(args.queries)))
-    if args.json:
+    if out:
         print(f"\nwritten: {args.json}")
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from stressrag.errors import StressragError
 
@@ -39,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(_HELP)
         return 0
-    from stressrag.cli.options import Options, filter_of
+    from stressrag.cli.options import Options, filter_of, output_file
 
     options = Options("gate")
     options.add_argument("words", nargs="*", metavar="RUN")
@@ -54,16 +53,33 @@ def main(argv: Sequence[str]) -> int:
         raise StressragError("gate needs one run, and rules as options or in one YAML file")
     if len(args.words) == 2 and (args.max or args.min):
         raise StressragError("gate: the rules stand in a file or in --max and --min; give one of both")
+    junit = output_file("gate", "--junit", args.junit)
+    table = output_file("gate", "--markdown", args.markdown)
+    if junit and junit == table:
+        raise StressragError("gate: --junit and --markdown name the same file; give two")
     from stressrag.records.files import write_text
-    from stressrag.report.gate import Rules, gate, gate_junit, gate_lines, gate_markdown, parse_limits
+    from stressrag.report.gate import (
+        Rules,
+        gate,
+        gate_junit,
+        gate_lines,
+        gate_markdown,
+        junit_error,
+        parse_limits,
+    )
 
     rules: Rules = args.words[1] if len(args.words) == 2 else []
     if not isinstance(rules, str) and (args.max or args.min):
         given = {"max": parse_limits(args.max, "max"), "min": parse_limits(args.min, "min")}
         rules = [{bound: limits for bound, limits in given.items() if limits}]
-    value = gate(args.words[0], rules, where=filter_of(args.where), use_interval=args.use_interval)
-    for path, text in ((args.junit, gate_junit), (args.markdown, gate_markdown)):
+    try:
+        value = gate(args.words[0], rules, where=filter_of(args.where), use_interval=args.use_interval)
+    except StressragError as e:
+        if junit and junit.exists():  # it would go on saying that all is well
+            write_text(junit, junit_error(str(e)), "choose another file")
+        raise
+    for path, text in ((junit, gate_junit), (table, gate_markdown)):
         if path:
-            write_text(Path(path).expanduser(), text(value), "choose another file")
+            write_text(path, text(value), "choose another file")
     print(gate_lines(value))
     return 0 if value["passed"] else 1

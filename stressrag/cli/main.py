@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,9 @@ VERBS = {
 
 def dispatch(argv: Sequence[str]) -> int:
     """Run a command line; the exit code."""
+    for stream in (sys.stdout, sys.stderr):  # a console that cannot show a sign shows its number
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _dispatch(list(argv))
         sys.stdout.flush()

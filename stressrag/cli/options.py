@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from stressrag.errors import StressragError, nearest
+from stressrag.records.names import DONE, RUN_FILES
 
 
 class Options(argparse.ArgumentParser):
@@ -37,6 +39,24 @@ class Options(argparse.ArgumentParser):
             hint = nearest(name, known) if name.startswith("-") else f"see {self.verb} --help"
             raise StressragError(f"{self.verb}: {name!r} is not understood; {hint}")
         return args
+
+
+def output_file(verb: str, option: str, text: str | None) -> Path | None:
+    """The file that an option names, ``None`` where it was not given.
+
+    Raises
+    ------
+    StressragError
+        When it is empty, a folder or a file that a run consists of.
+    """
+    if text is None:
+        return None
+    path = Path(text).expanduser()
+    if not text.strip() or not path.name or path.is_dir():
+        raise StressragError(f"{verb}: {option} {text!r} is no file; give a file name")
+    if path.name in RUN_FILES and (path.parent / DONE).exists():
+        raise StressragError(f"{verb}: {option} {text} is part of a run; choose another file")
+    return path
 
 
 def filter_of(given: Sequence[str] | None) -> str | None:

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from stressrag.errors import StressragError
 from stressrag.records.files import file_hash
+from stressrag.records.names import DONE, RANKINGS, RECORDS, SUMMARY, TEXTS
 from stressrag.records.schema import check_schema
 
-RECORDS, RANKINGS, SUMMARY, DONE = "records.parquet", "rankings.parquet", "summary.json", "DONE"
-TEXTS = "texts.parquet"
+__all__ = ["DONE", "RANKINGS", "RECORDS", "SUMMARY", "TEXTS", "Run", "open_run"]
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,8 @@ def read_rules(path: str | Path) -> tuple[list[Mapping[str, Any]], bool]:
         at = f":{mark.line + 1}" if mark else ""
         problem = " ".join(str(getattr(e, "problem", None) or "unreadable").split())
         raise StressragError(f"{path}{at}: not YAML ({problem})") from e
+    except (ValueError, LookupError, OverflowError, RecursionError) as e:  # dates, tags, depths
+        raise StressragError(f"{path}: a value cannot be read ({str(e)[:80]})") from e
     if not isinstance(value, Mapping):
         raise StressragError(f"{path}: holds no rules, such as rules: [{{max: {{TargetExp: .2}}}}]")
     _check_words(value, _FILE_KEYS, str(path))
@@ -200,10 +202,10 @@ def _metrics_of(rule: Mapping[str, Any], bound: str, here: str) -> Mapping[Any, 
 def _number(value: Any, here: str, metric: Any) -> float:
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise StressragError(f"{here}: the limit of {metric} is {value!r}; give a number such as .2")
+        raise StressragError(f"{here}: the limit of {metric} is {value!r}; give a number such as .2"[:300])
     return number
 
 
@@ -295,6 +297,19 @@ def gate_junit(value: Mapping[str, Any]) -> str:
             ElementTree.SubElement(
                 case, "failure", {"message": message, "type": rule["bound"]}
             ).text = message
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, "unicode", xml_declaration=False) + "\n"
+
+
+def junit_error(message: str) -> str:
+    """JUnit XML of a gate that could not be judged."""
+    counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0"}
+    root = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": "stressrag gate", **counts})
+    case = ElementTree.SubElement(suite, "testcase", {"name": "rules", "classname": "stressrag.gate"})
+    ElementTree.SubElement(case, "error", {"message": _legal(message), "type": "error"}).text = _legal(
+        message
+    )
     ElementTree.indent(root)
     return ElementTree.tostring(root, "unicode", xml_declaration=False) + "\n"
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
+
+_WORDS_OF_YAML = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
 
 
 def gate_file(summary: Mapping[str, Any]) -> str:
@@ -26,7 +30,7 @@ def gate_file(summary: Mapping[str, Any]) -> str:
         keys = ["dataset", "retriever", "attack"]
         if config["budget"]:
             keys += [*(k for k in ("terms", "strategy") if config[k] is not None), "scope", "budget"]
-        where = ", ".join(f"{k}: {config[k]}" for k in [*keys, "defense"])
+        where = ", ".join(f"{k}: {_plain(config[k])}" for k in [*keys, "defense"])
         high, low = math.ceil(_end(c, "TargetExp", 1) * 100), math.floor(_end(c, "SafeR", 0) * 100)
         if not config["budget"]:
             ndcg = next(m for m in c["metrics"] if m.startswith("nDCG@"))
@@ -37,6 +41,14 @@ def gate_file(summary: Mapping[str, Any]) -> str:
             lines += _rule("max", "TargetExp", high, where) if high < 100 else []
             lines += _rule("min", "SafeR", low, where) if low > 0 else []
     return "\n".join([*lines, ""])
+
+
+def _plain(value: Any) -> str:
+    """A value as YAML: words bare, anything that YAML could take for something else in quotes."""
+    text = str(value)
+    if isinstance(value, str) and not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.+-]*", text):
+        return json.dumps(text)
+    return json.dumps(text) if text.lower() in _WORDS_OF_YAML and isinstance(value, str) else text
 
 
 def _rule(kind: str, metric: str, percent: int, where: str) -> list[str]:

@@ -163,7 +163,12 @@ def flat(config: Mapping[str, Any]) -> dict[str, str]:
             out[prefix] = "" if value is None else str(value)
 
     for name in _DEEP:
-        walk("" if name.endswith("_settings") else name, config[name])
+        if not name.endswith("_settings"):
+            walk(name, config[name])
+            continue
+        for key, value in config[name].items():
+            # The seed of an LSA must not hide that of the attack.
+            walk(f"{config['retriever']}.{key}" if key in config else key, value)
     return out
 
 
