@@ -246,6 +246,8 @@ def test_balance_of_the_retrievers(datasheet, tmp_path, monkeypatch):
     assert lsa < bm25
     assert f"{bm25:.3f}" == stated(datasheet, "clean nDCG@10, BM25")
     assert f"{lsa:.2f}" == stated(datasheet, "clean nDCG@10, LSA")
+    hybrid = clean_ndcg("retriever=hybrid")
+    assert f"{hybrid:.2f}" == stated(datasheet, "clean nDCG@10, Hybrid")
 
 
 def test_minilm_beats_lsa(datasheet, minilm, tmp_path, monkeypatch):
@@ -266,8 +268,27 @@ def test_the_datasheet_counts_right(pellmore, datasheet):
         "judgments of grade 1": judged.count(1),
         "targets": len(pellmore.targets),
         "split-knowledge triples": len(pellmore.triples),
+        "injection groups": len({t.group for t in pellmore.targets}),
+        "adversarial passages": sum(len(t.passages) for t in pellmore.targets),
+        "pairs judged twice": len((Path(pellmore.origin) / "second-pass.tsv").read_text().splitlines()) - 1,
     }
     assert {what: stated(datasheet, what) for what in counts} == {w: f"{n:,}" for w, n in counts.items()}
+    corpus = pellmore.corpus
+    mean = sum(len(b.split()) for b in corpus.bodies) / len(corpus)
+    assert stated(datasheet, "mean words per document, without title") == f"{mean:.1f}"
+    kinds = Counter(m["kind"] for m in pellmore.evaluated.metadata)
+    assert stated(datasheet, "keyword queries, questions, claims") == ", ".join(
+        str(kinds[k]) for k in ("keyword", "question", "claim")
+    )
+    vocabulary = {t for text in corpus.texts for t in unicode_tokens(text)}
+    sizes = [len(eligible_terms(q, vocabulary)) for q in pellmore.evaluated.texts]
+    assert stated(datasheet, "queries with 8 or more eligible terms, with 3 or fewer") == (
+        f"{sum(n >= 8 for n in sizes)}, {sum(n <= 3 for n in sizes)}"
+    )
+    relations = [sum(r in m for m in corpus.metadata) for r in ("near_duplicate_of", "superseded_by")]
+    assert stated(datasheet, "declared near-duplicates, superseded versions") == ", ".join(
+        map(str, relations)
+    )
 
 
 def test_it_is_small_in_the_wheel(pellmore):
