@@ -191,3 +191,12 @@ def test_a_report_takes_paths_and_refuses_an_empty_folder(tmp_path):
     assert stressrag.write_report(str(made.folder)) == made.folder
     with pytest.raises(stressrag.StressragError, match="out is empty"):
         stressrag.write_report(made, out="")
+
+
+def test_seeds_have_figures_of_their_own(tmp_path):
+    """Two conditions of one figure would stand over each other if their seeds went unsaid."""
+    words = ("retriever=lsa", "attack=partial", "attack.terms=1,2", "attack.strategy=random", "resamples=0")
+    made = stressrag.sweep(*words, "lsa.seed=0,1", f"output_dir={tmp_path / 'a'}")
+    page = (stressrag.write_report(made) / "report.html").read_text("utf-8")
+    for seed in (0, 1):
+        assert f"Exposure against what the attacker knows of the query: pellmore, lsa, seed {seed}" in page

@@ -25,6 +25,7 @@ from stressrag.experiment.latency import probe
 from stressrag.experiment.plan import Plan, block_size, families
 from stressrag.records.files import cannot_write, file_hash, write_atomically, write_json, write_text
 from stressrag.records.folder import DONE, RANKINGS, RECORDS, SUMMARY, TEXTS, Run, open_run
+from stressrag.records.names import RUN_FILES
 from stressrag.records.schema import texts_schema
 from stressrag.report.summary import summarize, summary_csv
 
@@ -319,10 +320,6 @@ def _poison_texts(engine: Engine, ids: Sequence[str]) -> pa.Table:
     return pa.table([pa.array(c, pa.string()) for c in columns], ["attack", "id", "text"])
 
 
-def _write_texts(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path, compression="zstd")
-
-
 def _is_json(path: Path) -> bool:
     try:
         json.loads(path.read_text("utf-8"))
@@ -382,8 +379,7 @@ def _another(folder: Path) -> StressragError:
 def _clear(folder: Path) -> None:
     """Remove what a run wrote, and only that."""
     (folder / DONE).unlink(missing_ok=True)  # first, so that a killed clean-up is no finished run
-    ours = ("summary.csv", "timings.json", "config.yaml", _IDENTITY, "report.html", "report.md")
-    for name in (RECORDS, RANKINGS, SUMMARY, TEXTS, *ours):
+    for name in (*RUN_FILES, "report.html", "report.md"):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / _BLOCKS, ignore_errors=True)
 

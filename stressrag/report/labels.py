@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from stressrag.report.table import SETTINGS, differing, flat
+from stressrag.report.table import SETTINGS, differing, flat, p_text
 from stressrag.report.visible import visible
 
 Config = Mapping[str, Any]
@@ -52,17 +52,9 @@ class Labels:
         return self._deep(config, "retriever")
 
     def _deep(self, config: Config, node: str = "") -> list[str]:
-        values = flat(config)
-        names = [n for n in self.deep if not node or n in _leaves(config.get(f"{node}_settings", {}))]
+        values = flat(config, f"{node}_settings" if node else "")
+        names = [n for n in self.deep if n in values]
         return [f"{n.rsplit('.', 1)[-1]} {values[n]}" for n in names if values.get(n)]
-
-
-def _leaves(value: Mapping[str, Any], prefix: str = "") -> set[str]:
-    out: set[str] = set()
-    for name, inner in value.items():
-        path = f"{prefix}.{name}" if prefix else name
-        out |= _leaves(inner, path) if isinstance(inner, Mapping) else {path}
-    return out
 
 
 def _part(name: str, config: Config) -> str:
@@ -107,4 +99,4 @@ def percent(value: float | None) -> str:
 
 def p_value(value: float | None) -> str:
     """A p-value; the smallest are not spelled out."""
-    return "–" if value is None else "<.001" if value < 0.001 else f"{value:.3f}"
+    return "–" if value is None else p_text(value)

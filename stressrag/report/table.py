@@ -151,25 +151,29 @@ def shown_metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*coverage, *quality, *shown, *(m for m in names if m not in {*quality, *_METRICS, *known})]
 
 
-def flat(config: Mapping[str, Any]) -> dict[str, str]:
-    """The deeper settings by dotted name."""
-    out: dict[str, str] = {}
+def flat(config: Mapping[str, Any], node: str = "") -> dict[str, str]:
+    """The deeper settings by dotted name, or only those of one node such as ``retriever_settings``.
 
-    def walk(prefix: str, value: Any) -> None:
+    A name that stands in several nodes, as ``seed`` may, is told apart by retriever or node in the later one.
+    """
+    out: dict[str, str] = {}
+    of_node: dict[str, str] = {}
+
+    def walk(name: str, value: Any) -> None:
         if isinstance(value, Mapping):
             for k, v in value.items():
-                walk(f"{prefix}.{k}" if prefix else k, v)
+                walk(f"{name}.{k}", v)
         else:
-            out[prefix] = "" if value is None else str(value)
+            (of_node if top == node else out)[name] = "" if value is None else str(value)
 
-    for name in _DEEP:
-        if not name.endswith("_settings"):
-            walk(name, config[name])
+    for top in _DEEP:
+        if not top.endswith("_settings"):
+            walk(top, config[top])
             continue
-        for key, value in config[name].items():
-            # The seed of an LSA must not hide that of the attack.
-            walk(f"{config['retriever']}.{key}" if key in config else key, value)
-    return out
+        owner = config["retriever"] if top == "retriever_settings" else top.removesuffix("_settings")
+        for key, value in config[top].items():
+            walk(f"{owner}.{key}" if key in out else key, value)
+    return of_node if node else out
 
 
 def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:

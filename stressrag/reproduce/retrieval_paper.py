@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stressrag.records.folder import Run
-from stressrag.report.summary import OF_POISON, RATES
+from stressrag.report.summary import OF_POISON, RATES, Rows, split_rows
 from stressrag.stats.bootstrap import Floats
 from stressrag.stats.intervals import estimates
 
@@ -104,20 +104,11 @@ class Cells:
     """
 
     run: Run
-    columns: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    rows: dict[str, Rows] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        table = self.run.records()
-        names = table["condition"].combine_chunks()
-        codes, words = names.indices.to_numpy(), names.dictionary.to_pylist()
-        metrics = [f.name for f in table.schema if str(f.type) == "double"]
-        values = {m: table[m].to_numpy() for m in metrics}
-        flags = {n: table[n].to_numpy() for n in ("evaluated", "long_query")}
-        ids = np.array(table["query_id"].to_pylist(), object)
-        for code, name in enumerate(words):
-            at = np.flatnonzero((codes == code) & flags["evaluated"])
-            self.columns[name] = {m: v[at] for m, v in values.items()}
-            self.columns[name] |= {"query_id": ids[at], "long_query": flags["long_query"][at]}
+        ids = [c["id"] for c in self.run.summary["conditions"]]
+        self.rows.update(split_rows(self.run.records(), ids))
 
     def find(self, wanted: Mapping[str, Any]) -> list[str]:
         """Ids of the conditions of a cell, one per SVD seed in the order of seeds.
@@ -135,8 +126,9 @@ class Cells:
         return [out[s] for s in sorted(out, key=lambda s: (s is not None, s))]
 
     def split(self, name: str, split: str) -> np.ndarray:
-        """Which rows of a condition belong to a split."""
-        long = self.columns[name]["long_query"]
+        """Which judged queries of a condition belong to a split."""
+        rows = self.rows[name]
+        long = rows.flags["long_query"][rows.judged]
         return long if split == "long" else np.ones(len(long), bool)
 
 
@@ -318,19 +310,19 @@ def _fill(draft: _Draft, cells: Cells) -> None:
     if "count" in spec:
         draft.per_seed = [float(rows.sum())]
         return
-    columns = [cells.columns[n][metric][rows] for n in names]
+    columns = [cells.rows[n].column(metric)[rows] for n in names]
     if "minus" in spec:
         others = cells.find({**spec["cell"], **spec["minus"]})
-        columns = [c - cells.columns[o][metric][rows] for c, o in zip(columns, others, strict=True)]
+        columns = [c - cells.rows[o].column(metric)[rows] for c, o in zip(columns, others, strict=True)]
     if "drop_from" in spec:
         kept = {k: v for k, v in spec["cell"].items() if k == "retriever"}
         clean = cells.find({**kept, **spec["drop_from"]})
         pairs = zip(columns, clean, strict=True)
-        draft.per_seed = [1 - float(c.mean() / cells.columns[o][metric][rows].mean()) for c, o in pairs]
+        draft.per_seed = [1 - float(c.mean() / cells.rows[o].column(metric)[rows].mean()) for c, o in pairs]
         return
     draft.per_seed = [float(np.nanmean(c)) for c in columns]
     draft.column = np.mean(columns, axis=0)
-    draft.ids = list(cells.columns[names[0]]["query_id"][rows])
+    draft.ids = [q for q, there in zip(cells.rows[names[0]].judged_ids, rows, strict=True) if there]
 
 
 def _cell(spec: Mapping[str, Any], model: str | None) -> str:
@@ -450,7 +442,7 @@ def choices(cells: Cells, dataset: str) -> list[dict[str, Any]]:
             continue
         for metric in choice.metrics:
             one, two = (
-                float(np.nanmean(cells.columns[n[0]][metric][cells.split(n[0], choice.split)]))
+                float(np.nanmean(cells.rows[n[0]].column(metric)[cells.split(n[0], choice.split)]))
                 for n in (here, there)
             )
             cell = _cell({"cell": choice.cell, "split": choice.split}, None)
