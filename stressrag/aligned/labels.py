@@ -1,0 +1,1 @@
+"""Stub of the label rules; see the next commit."""
