@@ -21,6 +21,7 @@ VERBS = {
     "compare": "hold finished runs against each other, query by query",
     "gate": "hold a finished run to rules, for continuous integration",
     "export": "write a finished run as TREC, CSV or LaTeX files",
+    "aligned": "evaluate defenses of a RAG system from saved answers",
     "data": "list, describe, fetch and check collections",
 }
 

@@ -24,13 +24,18 @@ def page(contents: Sequence[Content]) -> str:
             f'<li><a href="#run-{i}">{escape(c.name)}</a></li>' for i, c in enumerate(contents, 1)
         )
         nav = f"<nav><ul>{links}</ul></nav>"
+    return document(f"stressrag: {names}", "Retrieval under poisoning", f"{nav}<main>{body}</main>")
+
+
+def document(title: str, heading: str, body: str) -> str:
+    """A whole page around a body that is HTML already; title and heading are escaped here."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">'
-        f"<title>stressrag: {escape(names)}</title><style>{STYLE}</style></head>"
-        f"<body><header><h1>Retrieval under poisoning</h1></header>{nav}<main>{body}</main>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
+        f"<body><header><h1>{escape(heading)}</h1></header>{body}"
         "<footer><p>Written by stressrag from saved records. Everything from documents, queries and "
         "settings is "
         "shown as text; characters that do not show, such as direction marks, stand as [U+202E].</p></footer>"
@@ -38,25 +43,31 @@ def page(contents: Sequence[Content]) -> str:
     )
 
 
-def _section(number: int, c: Content) -> str:
-    words = "".join(
+def words_block(words: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Headings with their sentences."""
+    inner = "".join(
         f"<h3>{escape(heading)}</h3><ul>{''.join(f'<li>{escape(s)}</li>' for s in sentences)}</ul>"
-        for heading, sentences in c.words
+        for heading, sentences in words
     )
+    return f'<div class="words">{inner}</div>'
+
+
+def _section(number: int, c: Content) -> str:
     missing = (
         f"<p><b>Not drawn, for want of data:</b> {escape('; '.join(c.missing))}.</p>" if c.missing else ""
     )
     return (
         f'<section id="run-{number}"><h2>{escape(c.name)}</h2><p class="note">{escape(c.about)}</p>'
-        f'<div class="words">{words}</div>'
-        f"{_table(c.threats)}"
-        f"{''.join(_figure(f) for f in c.figures)}"
-        f"{''.join(_table(t) for t in c.tables)}"
+        f"{words_block(c.words)}"
+        f"{table_block(c.threats)}"
+        f"{''.join(figure_block(f) for f in c.figures)}"
+        f"{''.join(table_block(t) for t in c.tables)}"
         f"{_worst(c)}{missing}</section>"
     )
 
 
-def _table(t: Table) -> str:
+def table_block(t: Table) -> str:
+    """A table, behind a summary line unless it is an open one."""
     kinds = ['class="w"' if i < t.words else "" for i in range(len(t.head))]
     head = "".join(f'<th scope="col" {k}>{escape(h)}</th>' for h, k in zip(t.head, kinds, strict=True))
     rows = "".join(
@@ -72,7 +83,8 @@ def _table(t: Table) -> str:
     return f"<details><summary><h3>{escape(t.title)} ({len(t.rows)} rows)</h3></summary>{inner}</details>"
 
 
-def _figure(f: Figure) -> str:
+def figure_block(f: Figure) -> str:
+    """A figure with its legend and panels."""
     legend = "".join(f"<li>{mark} {escape(text)}</li>" for mark, text in f.legend)
     legend = f'<ul class="legend">{legend}</ul>' if legend else ""
     note = f'<p class="note">{escape(f.note)}</p>' if f.note else ""

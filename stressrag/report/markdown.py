@@ -29,7 +29,7 @@ def markdown(contents: Sequence[Content]) -> str:
         for heading, sentences in c.words:
             out += [f"### {safe(heading)}", "", *(f"* {safe(s)}" for s in sentences), ""]
         for t in (c.threats, *c.tables):
-            out += _table(t)
+            out += table_lines(t)
         out += ["### Worst targets", "", safe(c.losses_note), ""]
         for w in c.losses.worst:
             out += _one(w, c)
@@ -38,7 +38,8 @@ def markdown(contents: Sequence[Content]) -> str:
     return "\n".join(out)
 
 
-def _table(t: Table) -> list[str]:
+def table_lines(t: Table) -> list[str]:
+    """A table with its title and note."""
     rule = ["---" if i < t.words else "--:" for i in range(len(t.head))]
     rows = ["| " + " | ".join(safe(x) for x in r) + " |" for r in (t.head, *t.rows)]
     return [f"### {safe(t.title)}", "", safe(t.note), "", rows[0], f"|{'|'.join(rule)}|", *rows[1:], ""]

@@ -1,0 +1,137 @@
+"""Phrases in answers: one way of writing, tokens, numbers, and where one text occurs in another."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from stressrag.text.stopwords import ENGLISH
+
+_QUOTES = str.maketrans(
+    {**dict.fromkeys("‘’‛ʼ′`´", "'"), **dict.fromkeys("“”„‟«»″", '"'), **dict.fromkeys("‐‑‒–—−", "-")}
+)
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SMALL = {word: i for i, word in enumerate(_UNITS)} | {w: 10 * i for i, w in enumerate(_TENS, 2)}
+_SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
+_ORDINALS = {
+    word: f"{i}{'th' if 10 < i < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(i, 'th')}"
+    for i, word in enumerate(
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(), 1
+    )
+}
+_CJK = "\u2e80-\u9fff\uf900-\ufaff"
+
+
+class Token(NamedTuple):
+    """A token of a prepared text, and where it stands there."""
+
+    text: str
+    start: int
+    end: int
+
+
+def prepare(text: str) -> str:
+    """One way of writing: NFKC, case folded, straight quotes and apostrophes, plain hyphens."""
+    return unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
+
+
+@lru_cache(1)
+def _pattern() -> re.Pattern[str]:
+    # Combining signs belong to their word, which \w does not say.
+    marks = "".join(chr(i) for i in range(0x300, 0xFFFF) if unicodedata.category(chr(i)) in ("Mn", "Mc"))
+    word = rf"[^\W\d_{_CJK}]"
+    return re.compile(
+        r"(?P<number>\d+(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)(?P<th>st|nd|rd|th)?(?![^\W_])|"
+        rf"(?P<dotted>(?:{word}\.){{2,}})|"
+        rf"(?P<word>(?:{word}|\d)[\w{marks}]*?(?:'(?!s\b)[\w{marks}]+)*(?<!_)(?![\w{marks}])[+#]*)(?:'s\b)?|"
+        rf"(?P<sign>[{_CJK}%])"
+    )
+
+
+def tokens(prepared: str) -> list[Token]:
+    """The tokens of a prepared text; number words are written as numerals.
+
+    Words keep inner apostrophes but not a possessive *s*; signs such as C++ and C# stay whole; dotted letters
+    are one word (u.s. is us); signs of scripts without spaces are a token each.
+    """
+    return list(_tokens(prepared))
+
+
+@lru_cache(4096)
+def _tokens(prepared: str) -> tuple[Token, ...]:
+    found = []
+    for m in _pattern().finditer(prepared):
+        if m["number"]:
+            text = m["number"].replace(",", "") + (m["th"] or "")
+        elif m["dotted"]:
+            text = m["dotted"].replace(".", "")
+        else:
+            text = m["word"] or ("percent" if m["sign"] == "%" else m["sign"])
+            text = _ORDINALS.get(text, text)
+        found.append(Token(text, m.start(), m.end()))
+    return tuple(_with_numerals(found))
+
+
+def _with_numerals(found: Sequence[Token]) -> list[Token]:
+    """Runs of number words as one numeral: *one hundred and forty* is 140, *twenty-four* is 24."""
+    out: list[Token] = []
+    i = 0
+    while i < len(found):
+        total, current, j, last = 0, 0, i, i
+        low = 10**12  # what a further part must lie below
+        while j < len(found):
+            word = found[j].text
+            if j == i and word.isdecimal() and j + 1 < len(found) and found[j + 1].text in _SCALES:
+                current, low = int(word), 0  # 3 million
+            elif word in _SMALL and _SMALL[word] < low and (low != 10 or _SMALL[word] > 0):
+                current += _SMALL[word]
+                low = 10 if _SMALL[word] >= 20 else 0
+            elif word in _SCALES and (current or j == i + 1 and found[i].text == "a"):
+                scale = _SCALES[word]
+                current = (current or 1) * scale
+                low = scale
+                if scale > 100:
+                    total, current = total + current, 0
+            elif not ((word == "and" and j > i and found[j - 1].text in _SCALES) or (word == "a" and j == i)):
+                break
+            else:
+                j += 1
+                continue
+            j += 1
+            last = j
+        if last > i:
+            out.append(Token(str(total + current), found[i].start, found[last - 1].end))
+            i = last
+        else:
+            out.append(found[i])
+            i += 1
+    return out
+
+
+def phrase(text: str) -> tuple[str, ...]:
+    """The tokens of a target or reference, without a leading article where anything else is left."""
+    words = [t.text for t in tokens(prepare(text))]
+    if len(words) > 1 and words[0] in ("a", "an", "the") and not set(words[1:]) <= ENGLISH:
+        words = words[1:]
+    return tuple(words)
+
+
+def occurrences(prepared: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
+    """Where a phrase stands in a prepared text, as whole tokens: pairs of start and end."""
+    there = _tokens(prepared)
+    n = len(wanted)
+    if not n:
+        return []
+    first = wanted[0]
+    return [
+        (there[i].start, there[i + n - 1].end)
+        for i in range(len(there) - n + 1)
+        if there[i].text == first and all(there[i + j].text == wanted[j] for j in range(1, n))
+    ]

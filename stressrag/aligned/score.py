@@ -1,0 +1,185 @@
+"""The whole evaluation of some saved answers, and its files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stressrag.aligned.cells import Cell, Labels, cells
+from stressrag.aligned.check import degenerate
+from stressrag.aligned.controls import control_rows, exposure_rows
+from stressrag.aligned.labels import DEFAULT_RULES
+from stressrag.aligned.measures import measure, transitions
+from stressrag.aligned.read import read_answers
+from stressrag.aligned.records import Answer
+from stressrag.aligned.utility import utility_rows
+from stressrag.aligned.versus import disagreements, versus
+from stressrag.errors import StressragError
+from stressrag.records.files import write_json, write_text
+from stressrag.stats.bootstrap import LEVEL, N_RESAMPLES
+
+ALIGNED, TRANSITIONS = "aligned.json", "transitions.csv"
+DETAILS = ("comparisons", "controls", "exposure", "utility")
+FILES = (ALIGNED, TRANSITIONS, *(f"{d}.json" for d in DETAILS), "report.html", "report.md")
+
+
+@dataclass
+class Evaluation:
+    """An aligned evaluation.
+
+    Attributes
+    ----------
+    rows : list of dict
+        What ``aligned.json`` holds: one row per setting, method, budget and label.
+    comparisons, controls, exposure, utility : list of dict
+        Method against method, removal controls, strata of exposure, clean utility.
+    transitions : list of dict
+        One row per cell, label and query.
+    disagreements : list of str
+        Sentences, one for each pair of methods that two labels rank in opposite order.
+    notes : list of str
+        What a reader should know of the answers: targets that rules cannot tell, labels that are missing.
+    labels : list of str
+        Names of rules and judges, in order.
+    cells : list of Cell
+        What was evaluated.
+    """
+
+    rows: list[dict[str, Any]]
+    comparisons: list[dict[str, Any]]
+    controls: list[dict[str, Any]]
+    exposure: list[dict[str, Any]]
+    utility: list[dict[str, Any]]
+    transitions: list[dict[str, Any]]
+    disagreements: list[str]
+    notes: list[str]
+    labels: list[str]
+    cells: list[Cell] = field(repr=False, default_factory=list)
+    level: float = LEVEL
+    detectors: list[dict[str, Any]] = field(default_factory=list)
+
+    def write(self, folder: str | Path) -> Path:
+        """Write all files of an evaluation into a folder, which is made; earlier ones are replaced."""
+        from stressrag.report.aligned import html, markdown
+
+        out = Path(folder)
+        mend = "choose another --out"
+        texts = {TRANSITIONS: _csv(self.transitions), "report.html": html(self), "report.md": markdown(self)}
+        for name, text in texts.items():
+            write_text(out / name, text, mend)
+        for name in DETAILS:
+            write_json(out / f"{name}.json", getattr(self, name), mend)
+        write_json(out / ALIGNED, self.rows, mend)
+        return out
+
+
+def score(
+    paths: str | Path | Sequence[str | Path] | Sequence[Answer],
+    *,
+    labels: Sequence[str] = DEFAULT_RULES,
+    judges: Sequence[str | Path] = (),
+    seed: int = 0,
+    n_resamples: int = N_RESAMPLES,
+    level: float = LEVEL,
+) -> Evaluation:
+    """Evaluate saved answers under four matched conditions.
+
+    Parameters
+    ----------
+    paths : path, or sequence of paths or Answer
+        As in :func:`~stressrag.aligned.read.read_answers`.
+    labels : sequence of str
+        Names of label rules (:data:`~stressrag.aligned.labels.RULES`).
+    judges : sequence of path
+        Files of judge or human labels; each source in them is a further label.
+    seed, n_resamples, level
+        Of the intervals.
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    StressragError
+        When answers or labels cannot be worked with.
+    """
+    answers = load(paths)
+    if not labels and not judges:
+        raise StressragError("no label to score by; name rules or files of judge labels")
+    rules = [Labels(name) for name in dict.fromkeys(labels)]
+    judged, notes = _judged(judges, answers, {r.name for r in rules})
+    every = rules + judged
+    attacked, held_out = cells(answers), cells(answers, "utility")
+    if not attacked and not held_out:
+        raise StressragError("all answers are for calibration; there is nothing to score")
+    pairs = versus(attacked, every, seed=seed, level=level)
+    return Evaluation(
+        measure(attacked, every, seed=seed, n_resamples=n_resamples, level=level),
+        pairs,
+        control_rows(attacked, every),
+        exposure_rows(attacked, every),
+        utility_rows(held_out, every, seed=seed, n_resamples=n_resamples),
+        transitions(attacked, every),
+        disagreements(pairs),
+        [*_notes(answers), *notes],
+        [lab.name for lab in every],
+        attacked,
+        level,
+    )
+
+
+def load(paths: str | Path | Sequence[str | Path] | Sequence[Answer]) -> list[Answer]:
+    """Answers from paths, or given as they are."""
+    if isinstance(paths, (str, Path)):
+        paths = [paths]
+    given = list(paths)
+    if given and all(isinstance(a, Answer) for a in given):
+        return [a for a in given if isinstance(a, Answer)]
+    return read_answers([p for p in given if isinstance(p, (str, Path))])
+
+
+def _judged(
+    files: Sequence[str | Path], answers: Sequence[Answer], taken: set[str]
+) -> tuple[list[Labels], list[str]]:
+    """Labels of judges, and what is to be said of their coverage."""
+    out: list[Labels] = []
+    notes: list[str] = []
+    for file in files:
+        from stressrag.aligned.judgments import read_judgments
+
+        for name, by_key in read_judgments(file, answers).items():
+            if name in taken:
+                raise StressragError(f"{file}: two sources of labels are called {name!r}; rename one (field 'source')")
+            taken.add(name)
+            out.append(Labels(name, by_key))
+            lacking = len({a.key for a in answers if a.split != "calibration"} - set(by_key))
+            if lacking:
+                notes.append(f"{name}: {lacking} distinct answers have no label; they are unknown, not negative.")
+    return out, notes
+
+
+def _notes(answers: Sequence[Answer]) -> list[str]:
+    reasons: dict[str, set[tuple[str, ...]]] = {}
+    attacked = {(*a.setting, a.query_id): a for a in answers if a.split == "attack"}
+    for place, a in attacked.items():
+        for why in degenerate(a.target, a.question, a.references) if a.target else ["is missing"]:
+            reasons.setdefault(why, set()).add(place)
+    out = []
+    for why, places in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        n, of = len(places), len(attacked)
+        out.append(f"In {n} of {of} quer{'y' if of == 1 else 'ies'} the target {why}.")
+    return out
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    stream = io.StringIO()
+    names = list(dict.fromkeys(name for r in rows for name in r))
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()

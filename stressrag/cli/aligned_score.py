@@ -1,0 +1,183 @@
+"""``aligned score`` and ``aligned compare``: saved answers evaluated."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stressrag.cli.options import Options
+from stressrag.errors import StressragError
+
+_HELP = """usage: python -m stressrag aligned score ANSWERS… [options]
+
+Writes aligned.json (a row per setting, method, budget and label), transitions.csv (a row per query), details
+(comparisons, controls, exposure, utility as JSON), report.html and report.md.
+
+  --out FOLDER       where to write (default: aligned, in the working directory); earlier files are replaced
+  --labels NAME,…    label rules: boundary, endorsed, substring, poisonedrag, screened, harness
+                     (default: boundary,endorsed,substring)
+  --judge FILE       labels of a judge or of humans (JSONL); may be given again; each source is one label
+  --seed N           of the intervals (default 0)
+  --resamples N      of the bootstrap, where an interval needs one (default 10000)
+
+examples:
+  python -m stressrag aligned score harness-folder --out scored
+  python -m stressrag aligned score p1.jsonl@budget=1 p5.jsonl@budget=5 --labels endorsed,substring"""
+
+_COMPARE_HELP = """usage: python -m stressrag aligned compare ANSWERS… [options]
+
+Methods against each other, and against no defense, on the same queries: difference of target-positive rates
+with interval, McNemar's exact p, Holm's correction, the sign-flip p over injection groups, and bounds where
+labels are unknown. Says where two labels disagree about which method is better.
+
+  --methods A,B,…    only pairs of these (none: no defense)
+  --labels, --judge, --seed   as in aligned score
+  --json FILE        write the rows as JSON as well (replaces the file)
+
+example:
+  python -m stressrag aligned compare answers.jsonl --methods trustrag,keyword"""
+
+
+def _options(verb: str) -> Options:
+    options = Options(f"aligned {verb}")
+    options.add_argument("answers", nargs="*", metavar="ANSWERS")
+    options.add_argument("--judge", action="append", default=[])
+    options.add_argument("--labels")
+    options.add_argument("--seed", default="0")
+    return options
+
+
+def _evaluated(verb: str, args: Namespace, resamples: int) -> Any:
+    from stressrag.aligned.labels import DEFAULT_RULES
+    from stressrag.aligned.score import score
+
+    if not args.answers:
+        raise StressragError(f"aligned {verb} needs answers, such as: aligned {verb} answers.jsonl")
+    names = _list(args.labels) if args.labels is not None else DEFAULT_RULES
+    return score(args.answers, labels=names, judges=args.judge, seed=_whole(verb, "--seed", args.seed), n_resamples=resamples)
+
+
+def _list(text: str) -> list[str]:
+    return [x.strip() for x in text.split(",") if x.strip()]
+
+
+def _whole(verb: str, option: str, text: str, least: int = 0) -> int:
+    if not (text.isdecimal() and text.isascii() and int(text) >= least):
+        raise StressragError(f"aligned {verb}: {option} {text} is no whole number from {least} on")
+    return int(text)
+
+
+def score_main(argv: Sequence[str]) -> int:
+    """``aligned score``; returns the exit code."""
+    if {"-h", "--help"} & set(argv):
+        print(_HELP)
+        return 0
+    options = _options("score")
+    options.add_argument("--out", default="aligned")
+    options.add_argument("--resamples", default="10000")
+    args = options.read(argv)
+    out = Path(args.out).expanduser()
+    if not args.out.strip() or (out.exists() and not out.is_dir()):
+        raise StressragError(f"aligned score: --out {args.out!r} is no folder")
+    evaluation = _evaluated("score", args, _whole("score", "--resamples", args.resamples, 100))
+    evaluation.write(out)
+    print(summary(evaluation))
+    print(f"\nwritten: {out / 'aligned.json'}, transitions.csv, report.html and more beside it")
+    return 0
+
+
+def compare_main(argv: Sequence[str]) -> int:
+    """``aligned compare``; returns the exit code."""
+    if {"-h", "--help"} & set(argv):
+        print(_COMPARE_HELP)
+        return 0
+    from stressrag.cli.options import output_file
+
+    options = _options("compare")
+    options.add_argument("--methods")
+    options.add_argument("--json")
+    args = options.read(argv)
+    target = output_file("aligned compare", "--json", args.json)
+    evaluation = _evaluated("compare", args, 100)
+    rows = evaluation.comparisons
+    if args.methods is not None:
+        from stressrag.errors import nearest
+
+        asked, there = _list(args.methods), {r[x] for r in rows for x in ("method", "against")}
+        for m in asked:
+            if m not in there:
+                raise StressragError(f"aligned compare: no method {m!r} in the answers; {nearest(m, there)}")
+        rows = [r for r in rows if r["method"] in asked and r["against"] in asked]
+    if not rows:
+        raise StressragError("aligned compare: there are no two methods to compare")
+    if target:
+        from stressrag.records.files import write_json
+
+        write_json(target, rows, "choose another --json")
+    print(_pairs(rows, evaluation.disagreements))
+    if target:
+        print(f"\nwritten: {args.json}")
+    return 0
+
+
+def summary(e: Any) -> str:
+    """What ``aligned score`` prints: the measures by label, and where labels disagree."""
+    from stressrag.aligned.records import AXES
+    from stressrag.report.table import align, p_text
+
+    vary = [a for a in (*AXES, "budget") if any(r[a] not in ("", None) for r in e.rows)]
+    head = [*vary, "method", "label", "n", "poisoned", "defended", "P", "J", "N", "H", "Γ", "McNemar"]
+    body = []
+    for r in e.rows:
+        names = ("r_p0", "r_p1", "P", "J", "N", "H", "Gamma")
+        p = r.get("mcnemar_p")
+        body.append(
+            [*(_said(r[a]) for a in vary), r["method"], r["label"], str(r["n"]), *(_number(r[n]) for n in names), "-" if p is None else p_text(p)]
+        )  # fmt: skip
+        ends = [r["intervals"].get(n) for n in names]
+        body.append([*[""] * (len(vary) + 3), *map(_ends, ends), ""])
+    lines = align(head, body, len(vary) + 2) if e.rows else ["No attacked queries among the answers."]
+    lines += ["", "Fractions of n. P prevented, J introduced, N = P - J, H change on clean retrieval (above 0: harm), Γ = N + H."]
+    groups = sorted({r["groups"] for r in e.rows if r["groups"]})
+    lines.append(f"Brackets: {e.level:.0%} intervals over {groups[0]} injection groups." if groups else f"Brackets: {e.level:.0%} intervals over queries.")
+    if e.disagreements:
+        lines += ["", "Labels disagree about which is better:", *(f"  {s}" for s in e.disagreements)]
+    if e.notes:
+        lines += ["", *e.notes]
+    return "\n".join(lines)
+
+
+def _said(value: Any) -> str:
+    return "-" if value in ("", None) else str(value)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _ends(ends: Sequence[float | None] | None) -> str:
+    from stressrag.report.table import interval
+
+    return interval("", ends)
+
+
+def _pairs(rows: Sequence[Mapping[str, Any]], disagreements: Sequence[str]) -> str:
+    from stressrag.aligned.versus import place_of
+    from stressrag.report.table import align, p_text
+
+    some = [r for r in rows if r["condition"] == "poisoned"]
+    head = ["setting", "method", "against", "label", "n", "rate", "against", "difference", "interval", "McNemar", "Holm", "groups", "bounds"]
+    body = [
+        [
+            place_of(r) or "-", r["method"], r["against"], r["label"], str(r["n"]), _number(r["rate"]), _number(r["rate_against"]),
+            f"{r['difference']:+.3f}", _ends(r["interval"]), p_text(r["mcnemar_p"]), p_text(r["p_holm"]),
+            "-" if r["cluster_p"] is None else p_text(r["cluster_p"]), "-" if r["n"] == r["n_queries"] else _ends(r["bounds"]),
+        ]
+        for r in some
+    ]  # fmt: skip
+    lines = ["Target-positive answers under poisoned retrieval, method less the other (below 0 is better):", "", *align(head, body, 4)]
+    told = {(r["method"], r["against"]) for r in some}
+    words = [s for s in disagreements if any(m in s and (a in s or a == "none") for m, a in told)]
+    return "\n".join([*lines, *(["", "Labels disagree:", *(f"  {s}" for s in words)] if words else [])])
