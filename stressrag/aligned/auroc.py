@@ -12,6 +12,9 @@ from stressrag.stats.bootstrap import LEVEL
 from stressrag.stats.proportions import wilson
 
 Floats = NDArray[np.float64]
+# Near 0 and 1 few contexts make DeLong's error, which then is too small at times; normal scores at an area of
+# .97 are worth 3 trials for each unit of the lesser side.
+_MOST = 4.0
 
 
 class AUROC(NamedTuple):
@@ -56,9 +59,10 @@ def auroc(
     halves and supposes no distribution; with units Obuchowski's (1997, Biometrics 53), which it becomes when
     contexts share units: those of one injection group, or the poisoned and the clean context of one query.
     The interval is Wilson's with the number of trials that would give that error, as the package has it for
-    clustered rates (Korn and Graubard 1998), at most the lesser side's units where the error is 0: it does
-    not collapse at an area of 0 or 1, where DeLong's own has no width. By simulation it holds the truth
-    93 to 95% of the time with 300 contexts a side and areas of .5 to .995, 84 to 94% with 20.
+    clustered rates (Korn and Graubard 1998), at most four for each unit
+    of the lesser side and just one where the error is 0: it does not collapse at an area of 0 or 1, where
+    DeLong's own has no width. By simulation with areas of .5 to .995 it holds the truth 94 to 98% of the time
+    with 300 contexts a side, 93 to 98% with 20 against 300.
 
     Parameters
     ----------
@@ -88,7 +92,7 @@ def auroc(
     variance = (a @ a) * with_x / (with_x - 1) + (b @ b) * with_y / (with_y - 1) + 2 * both * (a @ b)
     trials = float(min(with_x, with_y))
     if variance > 1e-18 and 0 < value < 1:
-        trials = max(2.0, min(value * (1 - value) / float(variance), float(n * m)))
+        trials = max(2.0, min(value * (1 - value) / float(variance), _MOST * trials))
     successes = trials if value == 1 else value * trials
     low, high = wilson(successes, trials, level)
     return AUROC(value, low, high, n, m)

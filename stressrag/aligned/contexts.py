@@ -3,8 +3,8 @@
 A plain line is ``{"query_id": …, "condition": "clean" | "poisoned", "split": "calibration" | "check" |
 "attack", "scores": […], "embeddings": [[…]], "poison": [true, …], "budget": 5, "group_id": …, "dataset": …,
 "retriever": …, "victim": …, "arm": …, "attack": …, "target_positive": true}``. Scores or embeddings must be
-there, ``split`` is ``attack`` unless it says otherwise. A line with ``question``, ``answer`` or ``context`` is
-a row of the long format (see ``records``); one of the split ``calibration`` needs neither question nor answer.
+there, ``split`` is ``attack`` unless it says otherwise. A line with ``question``, ``answer`` or ``context``
+is a row of the long format (see ``records``), of which the split ``calibration`` needs but query and context.
 """
 
 from __future__ import annotations
@@ -165,7 +165,9 @@ def read_contexts(
     problems : list of Problem
         Everything that cannot be worked with, by file and line.
     """
-    log, contexts, answers = ProblemLog(), [], []
+    log = ProblemLog()
+    contexts: list[Context] = []
+    answers: list[Answer] = []
     for path in paths:
         number, before = 0, len(contexts)
         for number, text in read_lines(Path(path), log):
@@ -173,7 +175,9 @@ def read_contexts(
                 row = json.loads(text)
                 context, answer = _parse(row, split, labels, str(path), number)
             except (ValueError, RecursionError) as e:
-                log.error(str(path), number, f"not JSON: {e}" if isinstance(e, json.JSONDecodeError) else str(e))
+                log.error(
+                    str(path), number, f"not JSON: {e}" if isinstance(e, json.JSONDecodeError) else str(e)
+                )
                 continue
             contexts += [context] if context else []
             answers += [answer] if answer else []
@@ -295,7 +299,9 @@ def mismatch(value: Any, schema: Mapping[str, Any], where: str = "") -> str | No
         for name, inner in value.items():
             if known is not None and name not in known and schema.get("additionalProperties") is False:
                 return f"{at}unknown field {name!r}"
-            if known is not None and (m := mismatch(inner, known.get(name, {}), f"{where}.{name}".lstrip("."))):
+            if known is not None and (
+                m := mismatch(inner, known.get(name, {}), f"{where}.{name}".lstrip("."))
+            ):
                 return m
     if isinstance(value, list):
         for i, inner in enumerate(value):

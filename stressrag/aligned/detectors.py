@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -153,9 +154,8 @@ def get_detectors(
     """
     if neighbors < 1:
         raise StressragError(f"neighbors={neighbors}: the passage graph needs 1 or more")
-    # The graph scores bind K by a default argument of a lambda: a loop's variable would be the last one.
     known = _KNOWN | {
-        name: Detector(name, "embeddings", lambda e, score=score: score(e, neighbors))
+        name: Detector(name, "embeddings", partial(score, neighbors=neighbors))
         for name, score in _GRAPH.items()
     }
     out: dict[str, Detector] = {}
