@@ -30,7 +30,6 @@ ATTACKS = {
     "neutral": Recipe("neutral", "query", "neutral"),
     "query_only": Recipe("query_only", "query", "none"),
 }
-# Another attacker's guess at the same poison: the words of the query that a passage can hold, and no more.
 MINILM = "minilm"
 
 

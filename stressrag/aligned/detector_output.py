@@ -21,6 +21,10 @@ COLUMNS = (
     *("median_clean", "n_calibration", "n_unique", "observed", "n_check", "realized", "realized_low"),
     "realized_high",
 )
+_COPIED = (
+    *("budget", "occupancy", "detector", "n", "denominator"),
+    *("median_poisoned", "median_check", "median_clean"),
+)
 
 
 def write_detection(detection: Detection, folder: str | Path, answers: Iterable[Answer] = ()) -> list[Path]:
@@ -99,10 +103,7 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     for cell in results["cells"]:
         for at in cell["rates"]:
             c, t = calibrated[cell["dataset"], cell["retriever"], cell["arm"], cell["detector"], at["rate"]]
-            row = {
-                name: cell[name] for name in (*AXES, "budget", "occupancy", "detector", "n", "denominator")
-            }
-            row |= {name: cell[name] for name in ("median_poisoned", "median_check", "median_clean")}
+            row = {name: cell[name] for name in (*AXES, *_COPIED)}
             row |= {"rate": at["rate"], "threshold": at["threshold"], "flagged": at["flagged"]["count"]}
             row |= _interval("flagged", at["flagged"], "flagged_rate")
             row |= {"counted": at["intercepted"]["n"], "intercepted": at["intercepted"]["count"]}
