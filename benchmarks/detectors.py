@@ -1,6 +1,6 @@
 """Detectors of poisoned contexts on SciFact: do gap and dispersion collapse when poison fills the context?
 
-Thresholds from 500 queries without judgments, checked on the other 309; contexts of the top k of the 300 test
+Thresholds from 500 queries without judgments drawn by a hash, checked on the other 309; contexts of the top k of the 300 test
 queries with isolated poison, P = 1, 3, 5 documents a query. Retrieval scores of BM25 and of all-MiniLM-L6-v2,
 whose embeddings the graph scores take for both.
 """
@@ -17,6 +17,7 @@ import numpy as np
 from stressrag.aligned.contexts import Context
 from stressrag.aligned.detect import evaluate
 from stressrag.aligned.detectors import RATES
+from stressrag.attacks.draw import draw
 from stressrag.attacks.poison import AttackContext, Recipe, generate
 from stressrag.collection import Collection, load_dataset
 from stressrag.errors import StressragError
@@ -77,10 +78,12 @@ class Contexts:
     def clean(self) -> list[Context]:
         """Calibration, check and the attacked queries' own clean contexts."""
         held_out, tested = self.collection.calibration, self.collection.evaluated
+        # By a hash: the file's queries stand in alphabetical order, so its first 500 are not like the rest.
+        order = sorted(range(len(held_out)), key=lambda i: draw(0, "calibration", held_out.ids[i]))
         out = []
         for queries, rows, split in (
-            (held_out, range(CALIBRATION), "calibration"),
-            (held_out, range(CALIBRATION, len(held_out)), "check"),
+            (held_out, order[:CALIBRATION], "calibration"),
+            (held_out, order[CALIBRATION:], "check"),
             (tested, range(len(tested)), "attack"),
         ):
             ids, texts = [queries.ids[i] for i in rows], [queries.texts[i] for i in rows]

@@ -398,7 +398,7 @@ def test_the_rate_is_never_measured_where_it_was_set():
 
 def test_what_evaluation_refuses():
     with pytest.raises(
-        StressragError, match="of 1% needs 100 clean calibration contexts or more, and there are 99"
+        StressragError, match="1% needs 100 clean calibration contexts or more, and there are 99"
     ):
         evaluate(sample(99))
     assert evaluate(sample(99), rates=[5]).results["rates"] == [5]
