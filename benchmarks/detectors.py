@@ -1,8 +1,8 @@
 """Detectors of poisoned contexts on SciFact: do gap and dispersion collapse when poison fills the context?
 
-Thresholds from 500 queries without judgments drawn by a hash, checked on the other 309; contexts of the top k of the 300 test
-queries with isolated poison, P = 1, 3, 5 documents a query. Retrieval scores of BM25 and of all-MiniLM-L6-v2,
-whose embeddings the graph scores take for both.
+Thresholds from 500 queries without judgments drawn by a hash, checked on the other 309; contexts of the top k
+of the 300 test queries with isolated poison, P = 1, 3, 5 documents a query. Retrieval scores of BM25 and of
+all-MiniLM-L6-v2, whose embeddings the graph scores take for both.
 """
 
 from __future__ import annotations
