@@ -1,0 +1,113 @@
+"""``aligned detect``: detectors of poisoned contexts, calibrated on clean ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from stressrag.errors import StressragError
+
+_HELP = """usage: python -m stressrag aligned detect FILE… [options]
+
+Scores retrieved contexts, sets thresholds on clean ones to nominal false-positive rates, and says for each
+setting and budget how many poisoned contexts are flagged: all, those whose answers are target-positive
+(intercepted) and those with 0, 1, 2, … passages of poison; and the AUROC against clean contexts.
+
+A file has one JSON object a line: answers in the long format whose context has scores, or plain contexts
+{"query_id", "condition": clean|poisoned, "split": calibration|check|attack, "scores": […],
+ "embeddings": [[…]], "poison": [true, …], "budget", "dataset", "retriever", "victim", "arm", "attack",
+ "target_positive": true}, of which scores or embeddings must be there. Answers of the split utility check.
+
+detectors: min_score, gap, dispersion (scores); connectivity, conductance, modularity (embeddings; by
+definitions of our own, see stressrag/aligned/graph_scores.py); or package.module:name for one of yours
+
+options:
+  --out FOLDER          write detectors.json, detectors.csv and, where there are answers, defended.jsonl:
+                        their rows with flagged contexts answered by "I don't know."
+  --rates 1,5,10,20     nominal false-positive rates, in percent
+  --detectors NAME,…    which (default: all whose input the contexts have)
+  --neighbors K         neighbors of the passage graph (default 4)
+  --calibration FILE    clean contexts to calibrate on, whatever split their lines say
+  --check FILE          clean contexts to measure the realized false-positive rate on, likewise
+  --check-share PERCENT without check contexts, the share of the calibration contexts, by a hash of the query
+                        id, that check and do not calibrate (default 30)
+
+examples:
+  python -m stressrag aligned detect answers.jsonl --out detected
+  python -m stressrag aligned detect attacked.jsonl --calibration clean.jsonl --check-share 40 --rates 5,10
+  python -m stressrag aligned detect contexts.jsonl --detectors gap,dispersion --rates 1"""
+_SHOWN = 50
+
+
+def main(argv: Sequence[str]) -> int:
+    """The verb; returns the exit code."""
+    if {"-h", "--help"} & set(argv):
+        print(_HELP)
+        return 0
+    from stressrag.cli.options import Options
+
+    options = Options("aligned detect")
+    options.add_argument("files", nargs="*", metavar="FILE")
+    for name in ("--out", "--detectors", "--calibration", "--check", "--check-share"):
+        options.add_argument(name)
+    options.add_argument("--rates", default="1,5,10,20")
+    options.add_argument("--neighbors", default="4")
+    args = options.read(argv)
+    if not args.files:
+        raise StressragError("aligned detect: give a file of answers or contexts, such as answers.jsonl")
+    if args.check is not None and args.check_share is not None:
+        raise StressragError("aligned detect: --check and --check-share exclude each other")
+    rates = [_whole("--rates", text) for text in _listed("--rates", args.rates)]
+    share = None if args.check_share is None else _whole("--check-share", args.check_share)
+    names = None if args.detectors is None else _listed("--detectors", args.detectors)
+    neighbors = _whole("--neighbors", args.neighbors)
+    out = None if args.out is None else _folder(args.out)
+    from stressrag.aligned.contexts import read_contexts
+    from stressrag.aligned.detect import evaluate
+    from stressrag.aligned.detector_output import detection_table, write_detection
+
+    contexts, answers, problems = read_contexts(args.files)
+    for split, file in (("calibration", args.calibration), ("check", args.check)):
+        if file is not None:
+            more, saved, wrong = read_contexts([file], split=split)
+            contexts, answers, problems = contexts + more, answers + saved, problems + wrong
+    if problems:
+        _refuse([str(p) for p in problems])
+    found = evaluate(contexts, names, rates, check_share=share, neighbors=neighbors)
+    written = write_detection(found, out, answers) if out is not None else []
+    print(detection_table(found.results))
+    if written:
+        print("\nwritten: " + ", ".join(str(p) for p in written))
+    return 0
+
+
+def _refuse(problems: list[str]) -> None:
+    """Say every problem with its file and line; one alone is the error itself."""
+    if len(problems) == 1:
+        raise StressragError(problems[0].replace(": error: ", ": ", 1))
+    for problem in problems[:_SHOWN]:
+        print(problem, file=sys.stderr)
+    unlisted = len(problems) - _SHOWN
+    more = f" ({unlisted} of them not listed)" if unlisted > 0 else ""
+    raise StressragError(f"aligned detect: {len(problems)} problems{more}, nothing was evaluated")
+
+
+def _listed(option: str, text: str) -> list[str]:
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not names:
+        raise StressragError(f"aligned detect: {option} {text!r} names nothing")
+    return names
+
+
+def _whole(option: str, text: str) -> int:
+    if not (text.isdecimal() and text.isascii() and len(text) < 10):
+        raise StressragError(f"aligned detect: {option}: {text!r} is no whole number")
+    return int(text)
+
+
+def _folder(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not text.strip() or (path.exists() and not path.is_dir()):
+        raise StressragError(f"aligned detect: --out {text!r} is no folder")
+    return path
