@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 AXES = ("dataset", "retriever", "victim", "arm", "attack")
@@ -126,7 +127,7 @@ class Answer:
         """The values of :data:`AXES`."""
         return (self.dataset, self.retriever, self.victim, self.arm, self.attack)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The hash under which labels of this answer are kept; see :func:`output_key`."""
         return output_key(self.question, self.target, self.references, self.reference_source, self.answer)
