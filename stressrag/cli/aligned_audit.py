@@ -1,4 +1,4 @@
-"""``aligned audit-export`` and ``aligned audit-import``: answers to be labeled by people who know nothing else."""
+"""``aligned audit-export`` and ``aligned audit-import``: answers labeled by people who know no more."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ examples:
   python -m stressrag aligned audit-export answers.jsonl --out audit
   python -m stressrag aligned audit-export answers.jsonl --judge judge.jsonl --flips --items 40 --out flips"""
 
-_IMPORT_HELP = """usage: python -m stressrag aligned audit-import FOLDER LABELS.json [LABELS2.json …] [options]
+_IMPORT_HELP = """usage: python -m stressrag aligned audit-import FOLDER LABELS.json… [options]
 
 Reads what annotators saved from the page of an export, checks it, and writes what they agree on as labels
 (JSON lines) and agreement.json: agreement between annotators, of the judge and of each rule with them, and
