@@ -330,9 +330,7 @@ class TestBlinding:
         assert "none" not in json.dumps(data)
         # What is searched for is there to be found: the key file has all of it.
         sealed = json.dumps(key)
-        assert all(
-            x in sealed for x in ("zzquorumzz", "zzquery", "leave_poison", "stratum", "zzgroup", "zzrule")
-        )
+        assert all(x in sealed for x in ("zzquorumzz", "zzquery", "poisoned", "stratum", "zzgroup", "zzrule"))
 
     def test_the_order_tells_nothing(self, hostile, tmp_path):
         """Neither order of items nor sides of pairs follow strata or methods."""
@@ -519,6 +517,17 @@ class TestImport:
         assert got["unresolved"] == ids[6:7]
         assert field["sources"]["rule"]["overall"]["agreed"] == 59
         assert field["between"]["ann / bob"] == between
+
+    def test_what_is_read_is_not_written_over(self, audit, tmp_path):
+        folder, _, _ = audit
+        file = simulated(folder, tmp_path / "ann.json", lambda k: three("no"))
+        before = {p: p.read_bytes() for p in (folder / "key.json", folder / PAGE, file)}
+        for path in before:
+            with pytest.raises(StressragError, match="choose another --out"):
+                audit_import(folder, [file], out=path, overwrite=True)
+        with pytest.raises(StressragError, match="choose another --out"):
+            audit_import(folder, [file], out=folder / "agreement.json", overwrite=True)
+        assert {p: p.read_bytes() for p in before} == before
 
     def test_uncertain_and_invalid_are_told_apart_and_disagree(self, tmp_path):
         answers = [answer(q, f"a{q}") for q in range(4)]

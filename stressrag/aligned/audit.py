@@ -80,6 +80,11 @@ def audit_export(
     -------
     dict
         ``packet`` (its id), ``items``, ``population``, ``drawn`` (by reason or kind), ``page``, ``key``.
+
+    Raises
+    ------
+    StressragError
+        When there is nothing to draw, numbers make no audit, or files are there already.
     """
     folder = Path(folder)
     there = [name for name in (PAGE, KEY) if (folder / name).exists()]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stressrag.aligned.audit import KEY, KEY_KIND
+from stressrag.aligned.audit import KEY, KEY_KIND, PAGE
 from stressrag.aligned.audit_results import UNRESOLVED, Values, consensus, results
 from stressrag.aligned.judgments import FIELDS, label_value, refuse
 from stressrag.collection.problems import ProblemLog
@@ -58,8 +58,11 @@ def audit_import(
         raise StressragError("no labels to import; give the files that the page saved")
     target = Path(folder) / LABELS if out is None else Path(out)
     report = target.with_name(AGREEMENT)
-    if target == report:
-        raise StressragError(f"{target} is where the agreement goes; choose another --out")
+    read = [Path(folder) / KEY, Path(folder) / PAGE, *map(Path, labels)]
+    read += [] if adjudication is None else [Path(adjudication)]
+    # --overwrite is for the files of an earlier import, never for what this one rests on.
+    if {target.resolve(), report.resolve()} & {p.resolve() for p in read} or target == report:
+        raise StressragError(f"{target} (or {AGREEMENT} beside it) is needed itself; choose another --out")
     for path in (target, report):
         if path.exists() and not overwrite:
             raise StressragError(f"{path} is there already; choose another --out or add --overwrite")

@@ -234,4 +234,5 @@ def _chance(population: int, size: int, random: int, share: int) -> float:
     # Given that the first step passed this output by, how many of its fellows it took.
     taken = np.arange(min(random, size - 1) + 1)
     likely = hypergeom.pmf(taken, population - 1, size - 1, random)
-    return float(first + (1 - first) * np.sum(likely * np.minimum(1.0, share / (size - taken))))
+    second = float(np.sum(likely * np.minimum(1.0, share / (size - taken))))
+    return min(1.0, first + (1 - first) * second)
