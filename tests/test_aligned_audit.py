@@ -473,6 +473,24 @@ class TestImport:
         assert np.mean(cells) == pytest.approx(undefended, abs=0.03)
         assert np.mean(held) >= 0.9
 
+    def test_a_rate_counts_answers_and_weights(self, tmp_path):
+        """By hand: one endorsing output that two answers share, one that does not endorse."""
+        shared, other = answer(1, "yes"), answer(2, "no")
+        audit_export([shared, replace(shared, budget=9), other], tmp_path)
+        verdict = {shared.key: three("yes"), other.key: three("no")}
+        file = simulated(tmp_path, tmp_path / "ann.json", verdict.get)
+        rates = audit_import(tmp_path, [file])["endorsement"]
+        assert rates["all distinct outputs"]["rate"] == pytest.approx(1 / 2)
+        assert rates["poisoned × none"]["rate"] == pytest.approx(2 / 3)
+        key = key_of(tmp_path)
+        for item in key["items"]:
+            item["weight"] = 3.0 if key["answers"][item["answers"][0]]["key"] == shared.key else 5.0
+        (tmp_path / "key.json").write_text(json.dumps(key))
+        got = audit_import(tmp_path, [file], overwrite=True)["endorsement"]
+        assert got["all distinct outputs"]["rate"] == pytest.approx(3 / 8)
+        assert got["poisoned × none"]["rate"] == pytest.approx(6 / 11)
+        assert got["poisoned × none"]["stands_for"] == pytest.approx(11)
+
     def test_two_annotators_and_adjudication(self, audit, tmp_path):
         folder, _, rule = audit
         first = simulated(folder, tmp_path / "a.json", lambda k: three("yes" if rule[k] else "no"), "ann")

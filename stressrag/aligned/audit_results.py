@@ -60,8 +60,8 @@ def results(
         ``fields``: per field the counts of the ``consensus``, how many values were ``adjudicated``, agreement
         ``between`` annotators and of ``sources`` (judge and rules, the first side) with the consensus, each
         overall and decisive, and (not in flips mode) weighted to the population; ``endorsement``: weighted
-        rates, or in flips mode ``flips``; ``unresolved``: answer ids; ``packet``, ``mode``, ``population``, ``items``,
-        ``annotators``.
+        rates, or in flips mode ``flips``; ``unresolved``: answer ids; ``packet``, ``mode``, ``population``,
+        ``items``, ``annotators``.
     """
     ids = sorted(found)
     weights = None
