@@ -5,8 +5,10 @@ linearized variance of kappa implies (that of Fleiss, Cohen and Everitt 1969, Ps
 independent items of equal weight) and a t quantile, carried over to kappa by the expected agreement. Audits
 have 20 to 100 items, often few of a kind and all but perfect agreement. There the large-sample interval and
 the percentile bootstrap shrink to a point whenever nobody disagrees: with 20 items of which a tenth are
-positive their 95% intervals held the true kappa of .80 in 43% of 1,000 simulated audits, this one in 95%;
-over 15 settings of 20 to 100 items it covers 93 to 98%. ``tests/test_agreement.py`` repeats a part of that.
+positive their 95% intervals held the true kappa of .80 in 43% of 1,000 simulated audits, this one in 94%. In
+40 settings (20 to 400 items, kappa 0 to .8, margins alike or not, 3,000 audits each) it covered 94 to 100%.
+The effective size is at most twice the items: without that bound coverage fell to 76% where positives are
+rare and margins differ. ``tests/test_agreement.py`` repeats a part.
 """
 
 from __future__ import annotations
@@ -154,15 +156,17 @@ def _measured(
         # How chance agreement moves with one item's two labels.
         chance = (agreeing @ margins[1])[a] + (margins[0] @ agreeing)[b] - 2 * expected
         influence = (same - observed) - (1 - kappa) * chance
-        ends = _interval(observed, influence, w, unit, level)
+        ends = _interval(observed, influence, w, unit, level, most=2.0)
     low, high = ((x - expected) / (1 - expected) for x in ends) if ends else (None, None)
     return Agreement(*counts, observed, expected, shares[0], shares[1], kappa, low, high, weighted)
 
 
-def _interval(rate: float, influence: Floats, w: Floats, unit: np.ndarray, level: float) -> Interval | None:
+def _interval(
+    rate: float, influence: Floats, w: Floats, unit: np.ndarray, level: float, most: float = 1.0
+) -> Interval | None:
     """Wilson's interval of a weighted rate with the effective size that the influences of the items imply.
 
-    The size is at most that of a simple sample (Kish's where nothing varies), as for a rate over clusters.
+    The size is at most ``most`` times the items, and Kish's over units where nothing varies.
     """
     from scipy.stats import t
 
@@ -173,7 +177,7 @@ def _interval(rate: float, influence: Floats, w: Floats, unit: np.ndarray, level
     totals = np.bincount(unit, weights=w).astype(np.float64)[:, None]
     variance = float(standard_error(sums, totals)[0]) ** 2
     if variance > _NOTHING:
-        size = min(max(rate * (1 - rate) / variance, 2.0), len(w))
+        size = min(max(rate * (1 - rate) / variance, 2.0), most * len(w))
     else:
         size = float(totals.sum() ** 2 / (totals**2).sum())
     successes = size if rate >= 1 - _NOTHING else 0.0 if rate <= _NOTHING else rate * size
