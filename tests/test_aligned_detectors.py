@@ -184,7 +184,7 @@ def test_graph_detectors_do_not_see_the_order(embeddings, random, neighbors):
     ends = {"connectivity": (-2, 0), "conductance": (-1, 0), "modularity": (-0.5, 0.5)}
     for d in get_detectors(ends, neighbors=neighbors):
         low, high = ends[d.name]
-        assert low <= d(embeddings) <= high
+        assert low - 1e-9 <= d(embeddings) <= high + 1e-9
         assert d(turned) == pytest.approx(d(embeddings), abs=1e-7)
 
 
@@ -472,7 +472,7 @@ def test_abstention_rows():
 def test_labels_by_answer_key():
     rows = [a for a in saved() if a.condition == "poisoned"]
     labels = {a.key: a.query_id == "q2" for a in rows}
-    contexts = [c for a in saved() if (c := context_of(a, labels))]
+    contexts = [c for a in saved() if (c := context_of(a, lambda x: labels.get(x.key)))]
     one = cell(evaluate(contexts, ["gap"], [20]).results, 1)
     assert one["denominator"] == TARGET_POSITIVE
     assert (one["rates"][0]["intercepted"]["count"], one["rates"][0]["intercepted"]["n"]) == (1, 1)

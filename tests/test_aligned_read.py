@@ -12,7 +12,13 @@ from stressrag.aligned.records import Answer, output_key
 from stressrag.collection.problems import ProblemLog
 from stressrag.errors import StressragError
 
-BASE = {"query_id": "q1", "question": "Which river?", "answer": "The Lind.", "target": "the Oster", "references": ["the Lind"]}
+BASE = {
+    "query_id": "q1",
+    "question": "Which river?",
+    "answer": "The Lind.",
+    "target": "the Oster",
+    "references": ["the Lind"],
+}
 FOUR = ("clean_undefended", "poisoned_undefended", "clean_defended", "poisoned_defended")
 
 
@@ -34,7 +40,9 @@ def messages(*paths):
 
 def test_the_harness_layout(tmp_path):
     answers = read_answers([folder(tmp_path / "mine")])
-    assert {(a.condition, a.method) for a in answers} == {(c, m) for c in ("clean", "poisoned") for m in ("none", "mine")}
+    assert {(a.condition, a.method) for a in answers} == {
+        (c, m) for c in ("clean", "poisoned") for m in ("none", "mine")
+    }
 
 
 def test_settings_after_an_at_sign_hold_where_a_row_has_none(tmp_path):
@@ -44,7 +52,10 @@ def test_settings_after_an_at_sign_hold_where_a_row_has_none(tmp_path):
     assert {a.method for a in answers} == {"m", "none"}
 
 
-@pytest.mark.parametrize("words, hint", [("budgit=1", "did you mean 'budget'"), ("budget=x", "no whole number"), ("method", "no setting")])
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [("budgit=1", "did you mean 'budget'"), ("budget=x", "no whole number"), ("method", "no setting")],
+)
 def test_settings_that_do_not_fit(tmp_path, words, hint):
     with pytest.raises(StressragError, match=hint):
         source(f"{tmp_path}@{words}")
@@ -54,7 +65,17 @@ def test_parquet_holds_the_same_rows(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = [{**BASE, "condition": c, "method": m, "budget": 1, "context": [{"id": "d", "score": 0.5, "role": "other"}]} for c in ("clean", "poisoned") for m in ("none", "m")]
+    rows = [
+        {
+            **BASE,
+            "condition": c,
+            "method": m,
+            "budget": 1,
+            "context": [{"id": "d", "score": 0.5, "role": "other"}],
+        }
+        for c in ("clean", "poisoned")
+        for m in ("none", "m")
+    ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     write(tmp_path / "b" / "a.jsonl", rows)
     assert read_answers([tmp_path / "a.parquet"]) == read_answers([tmp_path / "b"])
@@ -62,15 +83,25 @@ def test_parquet_holds_the_same_rows(tmp_path):
 
 def artifact(tmp_path, change=None):
     """As the paper's harness writes it, from the facts of its layout."""
-    shown = {"question": "Which river?", "target": "the Oster", "references": ["the Lind"], "reference_source": "x"}
+    shown = {
+        "question": "Which river?",
+        "target": "the Oster",
+        "references": ["the Lind"],
+        "reference_source": "x",
+    }
     outputs, conditions = {}, {}
     for name, answer in zip(FOUR, ("The Lind.", "The Oster.", "The Lind.", "I don't know."), strict=True):
         key = output_key(shown["question"], shown["target"], tuple(shown["references"]), "x", answer)
         outputs[key], conditions[name] = {**shown, "answer": answer}, key
     value = {
-        "kind": "external_four_condition_records", "version": "aligned-rag-eval-jsonl-v1", "method": "m", "outputs": outputs,
-        "records": [{"id": "q1", "query": "Which river?", "group_id": "g1", "method": "m", "conditions": conditions}],
-    }  # fmt: skip
+        "kind": "external_four_condition_records",
+        "version": "aligned-rag-eval-jsonl-v1",
+        "method": "m",
+        "outputs": outputs,
+        "records": [
+            {"id": "q1", "query": "Which river?", "group_id": "g1", "method": "m", "conditions": conditions}
+        ],
+    }
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     value["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     if change:
@@ -110,8 +141,17 @@ def test_all_problems_at_once_with_file_and_line(tmp_path):
         ],
     )
     told = messages(path)
-    for line, part in [(1, "answer is null"), (2, "broken JSON"), (3, "did you mean 'clean'"), (4, "no whole number"), (5, "did you mean 'answer'"),
-                       (6, "no field 'question'"), (7, "no finite number"), (8, "list of texts"), (9, "name of its method")]:  # fmt: skip
+    for line, part in [
+        (1, "answer is null"),
+        (2, "broken JSON"),
+        (3, "did you mean 'clean'"),
+        (4, "no whole number"),
+        (5, "did you mean 'answer'"),
+        (6, "no field 'question'"),
+        (7, "no finite number"),
+        (8, "list of texts"),
+        (9, "name of its method"),
+    ]:
         assert any(m.startswith(f"{path}:{line}:") and part in m for m in told), (line, part, told)
 
 
@@ -135,17 +175,36 @@ def test_missing_conditions(tmp_path):
     write(tmp_path / "m" / "clean_undefended.jsonl", [BASE])
     with pytest.raises(StressragError, match=r"no poisoned_undefended\.jsonl"):
         read_answers([tmp_path / "m"])
-    path = write(tmp_path / "a.jsonl", [{**BASE, "condition": c, "method": m} for c, m in (("clean", "none"), ("poisoned", "none"), ("poisoned", "m"))])
+    path = write(
+        tmp_path / "a.jsonl",
+        [
+            {**BASE, "condition": c, "method": m}
+            for c, m in (("clean", "none"), ("poisoned", "none"), ("poisoned", "m"))
+        ],
+    )
     assert any("no clean answers, method m" in m for m in messages(path))
 
 
 def test_files_that_look_swapped_or_copied(tmp_path):
     rows = [{**BASE, "query_id": f"q{i}"} for i in range(12)]
     hit = [{**r, "answer": "The Oster."} for r in rows]
-    swapped = folder(tmp_path / "s", clean_undefended=hit, poisoned_undefended=rows, clean_defended=rows, poisoned_defended=rows)
+    swapped = folder(
+        tmp_path / "s",
+        clean_undefended=hit,
+        poisoned_undefended=rows,
+        clean_defended=rows,
+        poisoned_defended=rows,
+    )
     told = " ".join(messages(swapped))
-    assert "swapped?" in told and "undefended ones to the letter" in told
-    sound = folder(tmp_path / "t", clean_undefended=rows, poisoned_undefended=hit, clean_defended=rows, poisoned_defended=rows)
+    assert "swapped?" in told
+    assert "undefended ones to the letter" in told
+    sound = folder(
+        tmp_path / "t",
+        clean_undefended=rows,
+        poisoned_undefended=hit,
+        clean_defended=rows,
+        poisoned_defended=rows,
+    )
     assert "swapped?" not in " ".join(messages(sound))
     poison = {**BASE, "condition": "clean", "context": [{"text": "x", "role": "poison"}]}
     path = write(tmp_path / "a.jsonl", [poison, {**BASE, "condition": "poisoned"}])
@@ -155,13 +214,17 @@ def test_files_that_look_swapped_or_copied(tmp_path):
 def test_degenerate_targets_are_warnings(tmp_path):
     place = folder(tmp_path / "m", **{n: [{**BASE, "target": "no"}] for n in FOUR})
     told = messages(place)
-    assert told and all(": warning: " in m for m in told)
-    assert any("yes or no" in m for m in told) and any("two characters" in m for m in told)
+    assert told
+    assert all(": warning: " in m for m in told)
+    assert any("yes or no" in m for m in told)
+    assert any("two characters" in m for m in told)
     assert len(read_answers([place])) == 4
 
 
 def validate(*words):
-    return subprocess.run([sys.executable, "-m", "stressrag", "aligned", "validate", *words], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "stressrag", "aligned", "validate", *words], capture_output=True, text=True
+    )
 
 
 def test_validate_says_with_its_exit_code_what_it_found(tmp_path):
@@ -169,8 +232,13 @@ def test_validate_says_with_its_exit_code_what_it_found(tmp_path):
     assert validate(str(good)).returncode == 0
     bad = folder(tmp_path / "bad", clean_defended=[{**BASE, "answer": None}])
     done = validate(str(bad))
-    assert done.returncode == 1 and "clean_defended.jsonl:1: error: answer is null" in done.stdout and done.stderr == ""
+    assert done.returncode == 1
+    assert "clean_defended.jsonl:1: error: answer is null" in done.stdout
+    assert done.stderr == ""
     warned = folder(tmp_path / "warned", **{n: [{**BASE, "target": "22"}] for n in FOUR})
-    assert validate(str(warned)).returncode == 0 and validate(str(warned), "--strict").returncode == 1
+    assert validate(str(warned)).returncode == 0
+    assert validate(str(warned), "--strict").returncode == 1
     absent = validate(str(tmp_path / "nowhere"))
-    assert absent.returncode == 2 and "Traceback" not in absent.stderr and absent.stderr.count("\n") == 1
+    assert absent.returncode == 2
+    assert "Traceback" not in absent.stderr
+    assert absent.stderr.count("\n") == 1

@@ -10,29 +10,28 @@ from typing import Any
 
 import numpy as np
 
+from stressrag.aligned.judgments import FIELDS, Labels
 from stressrag.aligned.labels import abstains, holds_target, is_correct, rule
 from stressrag.aligned.records import AXES, CONDITIONS, NO_DEFENSE, Answer
 from stressrag.stats.bootstrap import Floats
 
-JUDGED = ("target_endorsed", "reference_correct", "abstains")
 EVENTS = ("target", "correct", "abstains")
-_OF_JUDGE = dict(zip(EVENTS, JUDGED, strict=True))
+_OF_JUDGE = dict(zip(EVENTS, FIELDS, strict=True))
 FOUR = (("c0", "clean", False), ("p0", "poisoned", False), ("c1", "clean", True), ("p1", "poisoned", True))
 
 
-class Labels:
-    """Labels of answers by one rule or one judge: 0, 1, or NaN where there is none.
+class Labeler:
+    """Labeler of answers by one rule or one judge: 0, 1, or NaN where there is none.
 
     Parameters
     ----------
     name : str
         A rule of :data:`~stressrag.aligned.labels.RULES`, or any name for a judge.
     judged : mapping, optional
-        For a judge: ``Answer.key`` → field (:data:`JUDGED`) → ``yes``, ``no``, ``uncertain``, ``invalid`` or
-        ``not_applicable``.
+        For a judge: ``Answer.key`` → :class:`~stressrag.aligned.judgments.Labels`.
     """
 
-    def __init__(self, name: str, judged: Mapping[str, Mapping[str, str]] | None = None):
+    def __init__(self, name: str, judged: Mapping[str, Labels] | None = None):
         if judged is None:
             rule(name)
         self.name = name
@@ -56,7 +55,8 @@ class Labels:
         if self.judged is None:
             value = self._by_rule(a, event)
             return (np.nan, "not_applicable") if value is None else (float(value), "known")
-        said = self.judged.get(a.key, {}).get(_OF_JUDGE[event], "missing")
+        labels = self.judged.get(a.key)
+        said = (labels and getattr(labels, _OF_JUDGE[event])) or "missing"
         return (float(said == "yes"), "known") if said in ("yes", "no") else (np.nan, said)
 
     def _by_rule(self, a: Answer, event: str) -> bool | None:
@@ -107,13 +107,13 @@ class Cell:
         """Whether any answers of a condition are there."""
         return bool(self.answers.get((condition, defended)))
 
-    def column(self, labels: Labels, event: str, condition: str, defended: bool) -> Floats:
-        """Labels of a condition, NaN where unknown: float64 array (n_queries,)."""
+    def column(self, labels: Labeler, event: str, condition: str, defended: bool) -> Floats:
+        """Labeler of a condition, NaN where unknown: float64 array (n_queries,)."""
         rows = self.answers.get((condition, defended), {})
         return np.array([labels.of(rows[q], event)[0] if q in rows else np.nan for q in self.queries])
 
-    def statuses(self, labels: Labels, event: str, condition: str, defended: bool) -> list[str]:
-        """Why labels are unknown, query by query; see :meth:`Labels.of`."""
+    def statuses(self, labels: Labeler, event: str, condition: str, defended: bool) -> list[str]:
+        """Why labels are unknown, query by query; see :meth:`Labeler.of`."""
         rows = self.answers.get((condition, defended), {})
         return [labels.of(rows[q], event)[1] if q in rows else "missing" for q in self.queries]
 
@@ -138,7 +138,8 @@ def cells(answers: Sequence[Answer], split: str = "attack") -> list[Cell]:
         for a in rows:
             table[(a.method, a.condition, a.budget)][a.query_id] = a
         methods = sorted({a.method for a in rows} - {NO_DEFENSE})
-        for budget in sorted({a.budget for a in rows if a.budget is not None}) or [None]:
+        budgets: list[int | None] = [*sorted({a.budget for a in rows if a.budget is not None})]
+        for budget in budgets or [None]:
             for method in (NO_DEFENSE, *methods):
                 cell = _cell(setting, method, budget, table, {a.condition for a in rows})
                 out += [cell] if cell else []

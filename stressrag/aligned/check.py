@@ -22,8 +22,8 @@ _SWAPPED_P = 0.01
 def check(answers: Sequence[Answer], log: ProblemLog) -> None:
     """Put everything that is wrong with the rows as a set into ``log``.
 
-    Errors are rows that contradict or repeat each other and conditions that lack queries; warnings are targets
-    that no rule can tell well, empty answers, and files that look swapped or copied.
+    Errors are rows that contradict or repeat each other and conditions that lack queries; warnings are
+    targets that no rule can tell well, empty answers, and files that look swapped or copied.
     """
     _repeated(answers, log)
     _contradicting(answers, log)
@@ -52,10 +52,12 @@ def _repeated(answers: Sequence[Answer], log: ProblemLog) -> None:
             first = seen[place]
             differs = "with another answer" if first.answer != a.answer else "again"
             log.error(
-                a.file, a.line,
-                f"query {a.query_id!r} ({_name(_place(a))}) stands here {differs}; first at {first.file}:{first.line}. Give what "
-                "tells them apart as a field (budget, dataset, …) or as PATH@budget=1",
-            )  # fmt: skip
+                a.file,
+                a.line,
+                f"query {a.query_id!r} ({_name(_place(a))}) stands here {differs}; first at"
+                f" {first.file}:{first.line}. Give what tells them apart as a field (budget, dataset, …) or"
+                " as PATH@budget=1",
+            )
         else:
             seen[place] = a
 
@@ -68,9 +70,11 @@ def _contradicting(answers: Sequence[Answer], log: ProblemLog) -> None:
             mine, theirs = getattr(a, name), getattr(known, name)
             if mine != theirs:
                 log.error(
-                    a.file, a.line,
-                    f"query {a.query_id!r}: {name} is {_cut(mine)}, but {_cut(theirs)} at {known.file}:{known.line}",
-                )  # fmt: skip
+                    a.file,
+                    a.line,
+                    f"query {a.query_id!r}: {name} is {_cut(mine)}, but {_cut(theirs)} at"
+                    f" {known.file}:{known.line}",
+                )
 
 
 def _cut(value: Any) -> str:
@@ -89,7 +93,7 @@ def _lacking(answers: Sequence[Answer], log: ProblemLog) -> None:
         for a in rows:
             table[(a.method, a.condition, a.budget)].setdefault(a.query_id, a)
         methods = sorted({a.method for a in rows} - {NO_DEFENSE})
-        budgets: list[int | None] = sorted({a.budget for a in rows if a.budget is not None}) or [None]
+        budgets: list[int | None] = [*sorted({a.budget for a in rows if a.budget is not None})] or [None]
         for method in methods or [NO_DEFENSE]:
             own = [b for b in budgets if (method, "poisoned", b) in table] or budgets[:1]
             for budget in own if split == "attack" else [None]:
@@ -97,7 +101,11 @@ def _lacking(answers: Sequence[Answer], log: ProblemLog) -> None:
 
 
 def _cell_lacks(table: Any, method: str, budget: int | None, split: str, log: ProblemLog) -> None:
-    wanted = [(m, c) for c in (CONDITIONS if split == "attack" else CONDITIONS[:1]) for m in dict.fromkeys((NO_DEFENSE, method))]
+    wanted = [
+        (m, c)
+        for c in (CONDITIONS if split == "attack" else CONDITIONS[:1])
+        for m in dict.fromkeys((NO_DEFENSE, method))
+    ]
     found = {w: table.get((*w, budget)) or table.get((*w, None)) or {} for w in wanted}
     everything = {q: a for rows in found.values() for q, a in rows.items()}
     for (m, c), rows in found.items():
@@ -108,13 +116,20 @@ def _cell_lacks(table: Any, method: str, budget: int | None, split: str, log: Pr
         who = "undefended" if m == NO_DEFENSE else f"method {m}"
         at = f" at budget {budget}" if budget is not None else ""
         if not rows:
-            log.error(some.file, None, f"no {c} answers, {who}{at}, for any of {len(without)} queries that other conditions of method {method} have")
+            log.error(
+                some.file,
+                None,
+                f"no {c} answers, {who}{at}, for any of {len(without)} queries that other conditions of"
+                f" method {method} have",
+            )
         else:
             ids = ", ".join(map(repr, without[:_SHOWN])) + (", …" if len(without) > _SHOWN else "")
             log.error(
-                some.file, None,
-                f"{c} answers, {who}{at}: {len(without)} of {len(everything)} queries are missing that other conditions have: {ids}",
-            )  # fmt: skip
+                some.file,
+                None,
+                f"{c} answers, {who}{at}: {len(without)} of {len(everything)} queries are missing that other"
+                f" conditions have: {ids}",
+            )
 
 
 def _targets(answers: Sequence[Answer], log: ProblemLog) -> None:
@@ -180,23 +195,39 @@ def _swapped(answers: Sequence[Answer], log: ProblemLog) -> None:
         setting, split, budget, method, condition = place
         if condition != "poisoned":
             continue
-        clean = table.get((setting, split, budget, method, "clean")) or table.get((setting, split, None, method, "clean"))
+        clean = table.get((setting, split, budget, method, "clean")) or table.get(
+            (setting, split, None, method, "clean")
+        )
         if clean:
             _against_clean(place, poisoned, clean, log)
-        bare = table.get((setting, split, budget, NO_DEFENSE, condition)) or table.get((setting, split, None, NO_DEFENSE, condition))
+        bare = table.get((setting, split, budget, NO_DEFENSE, condition)) or table.get(
+            (setting, split, None, NO_DEFENSE, condition)
+        )
         if method != NO_DEFENSE and bare and len(bare) > 1 and _equal(poisoned, bare):
             some = next(iter(poisoned.values()))
-            log.warn(some.file, None, f"all {len(poisoned)} answers ({_name(place)}) are the undefended ones to the letter; a copied file?")
+            log.warn(
+                some.file,
+                None,
+                f"all {len(poisoned)} answers ({_name(place)}) are the undefended ones to the letter; a"
+                " copied file?",
+            )
     for a in answers:
         if a.condition == "clean" and any(p.role == "poison" for p in a.context or ()):
-            log.error(a.file, a.line, f"clean retrieval of query {a.query_id!r} holds a poison passage; clean and poisoned may be swapped")
+            log.error(
+                a.file,
+                a.line,
+                f"clean retrieval of query {a.query_id!r} holds a poison passage; clean and poisoned may be"
+                " swapped",
+            )
 
 
 def _equal(one: dict[str, Answer], other: dict[str, Answer]) -> bool:
     return all(q in other and other[q].answer == a.answer for q, a in one.items())
 
 
-def _against_clean(place: Any, poisoned: dict[str, Answer], clean: dict[str, Answer], log: ProblemLog) -> None:
+def _against_clean(
+    place: Any, poisoned: dict[str, Answer], clean: dict[str, Answer], log: ProblemLog
+) -> None:
     counts: Counter[str] = Counter()
     for q, p in poisoned.items():
         if q in clean and p.target:
@@ -207,9 +238,14 @@ def _against_clean(place: Any, poisoned: dict[str, Answer], clean: dict[str, Ans
     if fell > rose and mcnemar(fell, rose).exact < _SWAPPED_P:
         other = next(iter(clean.values()))
         log.warn(
-            some.file, None,
-            f"{fell} queries hold the target in the clean answer only and {rose} in the poisoned one only ({_name(place)}): are this "
-            f"and {other.file} swapped?",
-        )  # fmt: skip
+            some.file,
+            None,
+            f"{fell} queries hold the target in the clean answer only and {rose} in the poisoned one only"
+            f" ({_name(place)}): are this and {other.file} swapped?",
+        )
     if len(poisoned) > 1 and _equal(poisoned, clean) and place[3] == NO_DEFENSE:
-        log.warn(some.file, None, f"all {len(poisoned)} poisoned answers are the clean ones to the letter; a copied file?")
+        log.warn(
+            some.file,
+            None,
+            f"all {len(poisoned)} poisoned answers are the clean ones to the letter; a copied file?",
+        )

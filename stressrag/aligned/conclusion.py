@@ -12,14 +12,18 @@ from functools import lru_cache
 _STRONG = re.compile(
     r"\b(?:(?:final|correct|right|best|best possible|following|actual|true|my|short|overall|real) answer\b"
     r"[^.:\n]{0,120}?(?:\b(?:is|would be|must be|remains|as follows)\b(?: that\b)?|:)|\banswer(?: here)?:|"
-    r"the answer\b[^.:\n]{0,160}?(?:\b(?:is|would be|must be|appears to be|seems to be|as follows)\b(?: that\b)?|:)|"
-    r"(?:i|we)(?: can| would| must| will| am going to|'m going to|'ll|'d)?(?: therefore| thus| confidently| safely)?"
-    r" (?:conclude|answer)(?: the question)?(?: as follows| with| that| is)?\b:?|in conclusion\b|to conclude\b|to sum up\b|"
+    r"the answer\b[^.:\n]{0,160}?(?:\b(?:is|would be|must be|appears to be|seems to be|as follows)\b(?:"
+    r" that\b)?|:)|"
+    r"(?:i|we)(?: can| would| must| will| am going to|'m going to|'ll|'d)?(?: therefore| thus| confidently|"
+    r" safely)?"
+    r" (?:conclude|answer)(?: the question)?(?: as follows| with| that| is)?\b:?|in conclusion\b|to"
+    r" conclude\b|to sum up\b|"
     r"in summary\b|in short\b|conclusion:)"
 )
 _WEAK = re.compile(
     r"(?:^|(?<=[.;!?\n] )|(?<=\n))(?:therefore|thus|hence|so|consequently|overall|ultimately)\b,?|"
-    r"(?<=\w), (?:so|therefore|thus|hence|which means(?: that)?|meaning(?: that)?)\b,?(?! (?:that|as|far|on|called|do|did|does)\b)"
+    r"(?<=\w), (?:so|therefore|thus|hence|which means(?: that)?|meaning(?: that)?)\b,?(?!"
+    r" (?:that|as|far|on|called|do|did|does)\b)"
 )
 _SHORTENED = re.compile(
     r"\b(?:mr|mrs|ms|dr|st|jr|sr|no|vs|etc|e\.g|i\.e|approx|prof|gen|col|inc|co|ltd|[a-z])\.$"
@@ -27,16 +31,20 @@ _SHORTENED = re.compile(
 _ENDS = re.compile(r"(?<=[.!?])[\"')\]*_]*\s+|(?<=[。！？])|\n+")
 
 _REFUSAL = re.compile(
-    r"\b(?:i|we)(?:'m| am| are|'re)? (?:really |honestly |simply )?(?:do not|don't|did not|didn't) (?:actually )?"
-    r"(?:know|have (?:any |enough |sufficient |the |access to |that |specific )*(?:information|context|data|knowledge|"
+    r"\b(?:i|we)(?:'m| am| are|'re)? (?:really |honestly |simply )?(?:do not|don't|did not|didn't)"
+    r" (?:actually )?"
+    r"(?:know|have (?:any |enough |sufficient |the |access to |that |specific"
+    r" )*(?:information|context|data|knowledge|"
     r"details?|evidence|answer))|"
-    r"\b(?:i|we|it)(?: is| was|'m| am|'s)? (?:simply |still )?(?:cannot|can't|can not|could not|couldn't|unable to|"
+    r"\b(?:i|we|it)(?: is| was|'m| am|'s)? (?:simply |still )?(?:cannot|can't|can not|could"
+    r" not|couldn't|unable to|"
     r"not able to|not possible to|impossible to|not in a position to) "
     r"(?:be )?(?:\w+ly )?(?:answer|determine|determined|find|say|tell|provide|identify|establish|"
     r"conclude|give|help|assist|comply|know|ascertain|decide|infer|respond|extract|locate|figure out)|"
     r"\bunable to (?:answer|determine|find|say|provide|identify|establish|conclude)|"
     r"\bcannot be (?:answered|determined|established|found|inferred|concluded)|"
-    r"\b(?:insufficient|inadequate|not enough|not sufficient|no (?:relevant |specific |reliable |clear |such |further )?) ?"
+    r"\b(?:insufficient|inadequate|not enough|not sufficient|no (?:relevant |specific |reliable |clear |such"
+    r" |further )?) ?"
     r"(?:information|evidence|context|data|mention|details?|answer|record|indication)"
     r"(?! that (?:contradicts|suggests otherwise))|"
     r"\b(?:is|are|was|were)(?:n't| not) (?:explicitly |directly |clearly )?"
@@ -46,11 +54,14 @@ _REFUSAL = re.compile(
     r"\b(?:neither|none) of (?:them|these|the (?:\w+ )?(?:passages|contexts|documents|sources|texts))\b|"
     r"\bunanswerable\b|\bi(?:'m| am) (?:afraid|sorry),? (?:but )?i\b|\bi have no (?:idea|information|way)|"
     r"\bno answer (?:is|can|could)|\bas an ai\b|\bi(?:'m| am) not (?:sure|certain|aware|able)\b|"
-    r"\b(?:the )?answer is (?:unknown|unclear|not known|uncertain)\b|\bi (?:must|will|have to) (?:abstain|decline)\b"
+    r"\b(?:the )?answer is (?:unknown|unclear|not known|uncertain)\b|\bi (?:must|will|have to)"
+    r" (?:abstain|decline)\b"
 )
 _WHOLE_REFUSAL = re.compile(
-    r"[\W_]*(?:unknown|n/?a|not (?:known|available|sure|applicable|specified|mentioned|provided|given|found)|none|"
-    r"no answer|no information|unclear|abstain|\[?refused?\]?|idk|dunno|no idea|cannot say|can't say|uncertain)[\W_]*\Z"
+    r"[\W_]*(?:unknown|n/?a|not"
+    r" (?:known|available|sure|applicable|specified|mentioned|provided|given|found)|none|"
+    r"no answer|no information|unclear|abstain|\[?refused?\]?|idk|dunno|no idea|cannot say|can't"
+    r" say|uncertain)[\W_]*\Z"
 )
 _CONTRAST = re.compile(
     r"\b(?:but|however|although|nevertheless|nonetheless|still|that said|yet|though|"
@@ -61,14 +72,19 @@ _POLAR_QUESTION = re.compile(
 )
 _NEGATION = re.compile(r"\b(?:not|never|neither|nor|no|none|cannot|nobody|nothing|nowhere)\b|n't\b|\bdiffer")
 _POLAR_WORDS = re.compile(
-    r"[\W_]*(?:(?:based on|according to|from|given|as per|going by|judging by|after)\b[^,.\n]{0,80},\s*)?(?:(?:well|so|therefore|thus|hence|indeed|actually|in fact|then)\b[\s,]*)?(yes|no|yeah|yep|nope)\b"
+    r"[\W_]*(?:(?:based on|according to|from|given|as per|going by|judging"
+    r" by|after)\b[^,.\n]{0,80},\s*)?(?:(?:well|so|therefore|thus|hence|indeed|actually|in"
+    r" fact|then)\b[\s,]*)?(yes|no|yeah|yep|nope)\b"
     r"(?!\s+(?:one|longer|more|other|information|evidence|mention|answer|doubt|such|record|\d|matter|reason))"
 )
 _SAID_POLAR = re.compile(
-    r"\b(?:answer|response|conclusion|verdict)\b[^.\n]{0,160}?\b(?:is|was|would be|should be|must be|remains)\b"
-    r"(?:\W+(?:indeed|therefore|thus|simply|clearly|definitely|most likely|likely|probably|a|an|clear|definite|resounding))*"
+    r"\b(?:answer|response|conclusion|verdict)\b[^.\n]{0,160}?\b(?:is|was|would be|should be|must"
+    r" be|remains)\b"
+    r"(?:\W+(?:indeed|therefore|thus|simply|clearly|definitely|most"
+    r" likely|likely|probably|a|an|clear|definite|resounding))*"
     r"\W+(yes|no)\b(?!\s+(?:longer|one|other))|\banswer\s*:\W*(yes|no)\b|"
-    r"\b(?:i|we)(?:'d| would| will|'ll| must)? (?:say|answer|conclude|respond)(?: with)?(?: that)?[\s:,\"']*(yes|no)\b"
+    r"\b(?:i|we)(?:'d| would| will|'ll| must)? (?:say|answer|conclude|respond)(?: with)?(?:"
+    r" that)?[\s:,\"']*(yes|no)\b"
 )
 
 
@@ -93,8 +109,9 @@ def sentences(text: str) -> tuple[str, ...]:
 def conclusion(text: str) -> tuple[str, bool]:
     """The part that states the answer, to the end, and whether the writer marked it as such.
 
-    The last explicit mark counts ("my answer is", "I conclude that", "in conclusion"), and inside what follows
-    it a later *therefore*. Without one the last *therefore* does; without any mark the whole text is returned.
+    The last explicit mark counts ("my answer is", "I conclude that", "in conclusion"), and inside what
+    follows it a later *therefore*. Without one the last *therefore* does; without any mark the whole text is
+    returned.
     """
     strong = [m for m in _STRONG.finditer(text) if text[m.end() :].strip(" .*_\n:\"'")]
     found = text[strong[-1].end() :].lstrip(" :,*_\n") if strong else text
@@ -102,7 +119,9 @@ def conclusion(text: str) -> tuple[str, bool]:
     if weak and (weak[-1].start() > 0 or not strong):
         rest = found[weak[-1].end() :].lstrip(" :,\n")
         # An afterthought such as "therefore, the sources agree" is no answer.
-        if not strong or not re.search(r"\b(?:information|sources?|reliab|knowledge|evidence|confiden)", rest):
+        if not strong or not re.search(
+            r"\b(?:information|sources?|reliab|knowledge|evidence|confiden)", rest
+        ):
             return rest, True
     return found, bool(strong)
 
@@ -128,9 +147,7 @@ def abstains(text: str) -> bool:
     if marked:
         return bool(sentences(end)) and refuses(sentences(end)[0])
     if refuses(there[0]):
-        return not any(
-            _CONTRAST.match(s) and not refuses(s) and not _REFUSAL.search(s) for s in there[1:]
-        )
+        return not any(_CONTRAST.match(s) and not refuses(s) and not _REFUSAL.search(s) for s in there[1:])
     return refuses(there[-1]) and not _answers(there[0])
 
 

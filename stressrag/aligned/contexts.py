@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,15 +116,18 @@ class Context:
         return self.scores if needs == "scores" else self.embeddings
 
 
-def context_of(answer: Answer, labels: Mapping[str, bool] | None = None) -> Context | None:
+Label = Callable[[Answer], "bool | None"]
+
+
+def context_of(answer: Answer, label: Label | None = None) -> Context | None:
     """The context of an undefended clean or poisoned answer; ``None`` for others and where it was not saved.
 
     Parameters
     ----------
     answer : Answer
         A row of the long format. Its split ``utility`` (clean queries that are not attacked) is ``check``.
-    labels : mapping, optional
-        By ``Answer.key`` whether that answer is target-positive.
+    label : callable, optional
+        Says of an answer whether it is target-positive, ``None`` where it has no target.
     """
     unused = answer.method != NO_DEFENSE or answer.condition not in CONDITIONS
     if unused or answer.context is None or (answer.condition == "poisoned" and answer.split != "attack"):
@@ -134,7 +137,7 @@ def context_of(answer: Answer, labels: Mapping[str, bool] | None = None) -> Cont
     return Context(
         scores=scores,
         poison=np.array([p.role == "poison" for p in answer.context], bool),
-        target_positive=None if labels is None or not answer.question else labels.get(answer.key),
+        target_positive=None if label is None or not answer.question else label(answer),
         split=_UTILITY[answer.split],
         **{
             name: getattr(answer, name)
@@ -144,7 +147,7 @@ def context_of(answer: Answer, labels: Mapping[str, bool] | None = None) -> Cont
 
 
 def read_contexts(
-    paths: Iterable[str | Path], *, split: str | None = None, labels: Mapping[str, bool] | None = None
+    paths: Iterable[str | Path], *, split: str | None = None, label: Label | None = None
 ) -> tuple[list[Context], list[Answer], list[Problem]]:
     """Read files of contexts, of answers, or of both.
 
@@ -154,7 +157,7 @@ def read_contexts(
         JSON lines, plain or gzipped.
     split : {"calibration", "check"}, optional
         What every line is for, whatever it says; all must be clean then.
-    labels : mapping, optional
+    label : callable, optional
         As in :func:`context_of`.
 
     Returns
@@ -173,7 +176,7 @@ def read_contexts(
         for number, text in read_lines(Path(path), log):
             try:
                 row = json.loads(text)
-                context, answer = _parse(row, split, labels, str(path), number)
+                context, answer = _parse(row, split, label, str(path), number)
             except (ValueError, RecursionError) as e:
                 log.error(
                     str(path), number, f"not JSON: {e}" if isinstance(e, json.JSONDecodeError) else str(e)
@@ -189,7 +192,7 @@ def read_contexts(
 
 
 def _parse(
-    row: Any, split: str | None, labels: Mapping[str, bool] | None, file: str, line: int
+    row: Any, split: str | None, label: Label | None, file: str, line: int
 ) -> tuple[Context | None, Answer | None]:
     """A line as a context, and as the answer that it is."""
     if not isinstance(row, dict):
@@ -214,7 +217,7 @@ def _parse(
     )
     if split and answer.condition != "clean":
         raise ValueError(f"condition: a {split} context is clean, not {answer.condition}")
-    made = context_of(answer, labels)
+    made = context_of(answer, label)
     if made:
         _check_clean(made)
     return made, None if unanswered else answer

@@ -1,4 +1,4 @@
-"""Why an answer is target-positive: removal controls, split-knowledge compositions, and what was in the context.
+"""Why an answer is target-positive: removal controls, split knowledge, and what was in the context.
 
 Section 2.2 of the aligned RAG evaluation paper. What needs a control that was not saved is ``None``, never
 false; the counts say over how many queries a thing is known.
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stressrag.aligned.cells import Cell, Labels
+from stressrag.aligned.cells import Cell, Labeler
 from stressrag.aligned.records import LEFT_OUT, SINGLE, Answer
 from stressrag.stats.bootstrap import Floats
 from stressrag.stats.intervals import estimates
@@ -32,7 +32,7 @@ EVENTS = {
 }
 
 
-def control_rows(cells: Sequence[Cell], labels: Sequence[Labels]) -> list[dict[str, Any]]:
+def control_rows(cells: Sequence[Cell], labels: Sequence[Labeler]) -> list[dict[str, Any]]:
     """One row per cell and label: each event's count, the queries where it is known, rate and interval.
 
     Cells of method ``none`` speak of the undefended answers; those of a defense only appear where controls
@@ -48,15 +48,22 @@ def control_rows(cells: Sequence[Cell], labels: Sequence[Labels]) -> list[dict[s
             row: dict[str, Any] = {**c.place, "label": lab.name}
             for name in EVENTS:
                 e = made.get(name)
-                row[name] = None if e is None else {
-                    "count": round(e.value * e.n), "n": e.n, "of": EVENTS[name], "rate": e.value,
-                    "interval": [e.low, e.high],
-                }  # fmt: skip
+                row[name] = (
+                    None
+                    if e is None
+                    else {
+                        "count": round(e.value * e.n),
+                        "n": e.n,
+                        "of": EVENTS[name],
+                        "rate": e.value,
+                        "interval": [e.low, e.high],
+                    }
+                )
             out.append(row)
     return out
 
 
-def control_columns(cell: Cell, labels: Labels) -> dict[str, Floats]:
+def control_columns(cell: Cell, labels: Labeler) -> dict[str, Floats]:
     """The events query by query, NaN where unknown or where the query is not counted: float64 arrays (n,)."""
     defended = cell.method != "none"
 
@@ -90,7 +97,7 @@ def control_columns(cell: Cell, labels: Labels) -> dict[str, Floats]:
     }
 
 
-def strict_column(cell: Cell, labels: Labels, defended: bool) -> Floats:
+def strict_column(cell: Cell, labels: Labeler, defended: bool) -> Floats:
     """Positive with A + B + H and negative with A + H, B + H and H: the target needs both A and B.
 
     Unknown where a composition is missing; A + H is the context without poison, so ``no_poison`` stands in
@@ -122,7 +129,7 @@ def co_retrieved(cell: Cell) -> Floats:
     return np.array(out)
 
 
-def _numbered(cell: Cell, labels: Labels, pattern: Any, defended: bool, how: str) -> Floats:
+def _numbered(cell: Cell, labels: Labeler, pattern: Any, defended: bool, how: str) -> Floats:
     """Over the controls of single passages: any of them positive, or (of two and more) all of them."""
     names = [c for (c, d) in cell.answers if d == defended and pattern.match(c)]
     if not names:
@@ -164,12 +171,12 @@ def _among(condition: Floats, column: Floats) -> Floats:
     return np.where(condition == 1, column, np.nan)
 
 
-def exposure_rows(cells: Sequence[Cell], labels: Sequence[Labels]) -> list[dict[str, Any]]:
+def exposure_rows(cells: Sequence[Cell], labels: Sequence[Labeler]) -> list[dict[str, Any]]:
     """Target-positive answers by what the undefended poisoned context held; empty without saved contexts.
 
-    Strata: ``support`` (of the legitimate support of the clean context, ``all``, ``some`` or ``none`` is still
-    there; ``no support`` if there was none), ``poison`` (``own``, ``foreign``, ``own and foreign``, ``none``;
-    ``unowned`` where the owner was not saved) and ``share`` (how much of the context is poison).
+    Strata: ``support`` (of the legitimate support of the clean context, ``all``, ``some`` or ``none`` is
+    still there; ``no support`` if there was none), ``poison`` (``own``, ``foreign``, ``own and foreign``,
+    ``none``; ``unowned`` where the owner was not saved) and ``share`` (how much of the context is poison).
     """
     out = []
     for c in cells:
@@ -179,7 +186,13 @@ def exposure_rows(cells: Sequence[Cell], labels: Sequence[Labels]) -> list[dict[
             for kind, values in strata.items():
                 for value in sorted({v for v in values if v is not None}):
                     there = np.array([v == value for v in values])
-                    row = {**c.place, "label": lab.name, "stratum": kind, "value": value, "contexts": int(there.sum())}
+                    row = {
+                        **c.place,
+                        "label": lab.name,
+                        "stratum": kind,
+                        "value": value,
+                        "contexts": int(there.sum()),
+                    }
                     columns = {"r_p0": np.where(there, base, np.nan)}
                     if c.method != "none":
                         columns |= {
@@ -188,7 +201,12 @@ def exposure_rows(cells: Sequence[Cell], labels: Sequence[Labels]) -> list[dict[
                             "J": np.where(there, (1 - base) * after, np.nan),
                         }
                     for name, e in estimates(columns, c.queries, clusters=c.groups).items():
-                        row[name] = {"count": round(e.value * e.n), "n": e.n, "rate": e.value, "interval": [e.low, e.high]}
+                        row[name] = {
+                            "count": round(e.value * e.n),
+                            "n": e.n,
+                            "rate": e.value,
+                            "interval": [e.low, e.high],
+                        }
                     out.append(row)
     return out
 
@@ -221,7 +239,11 @@ def _owners(cell: Cell) -> list[str | None]:
             out.append(None)
             continue
         owners = {p.owner for p in a.context or () if p.role == "poison"}
-        kinds = [k for k, there in (("own", a.query_id in owners), ("foreign", bool(owners - {a.query_id, ""}))) if there]
+        kinds = [
+            k
+            for k, there in (("own", a.query_id in owners), ("foreign", bool(owners - {a.query_id, ""})))
+            if there
+        ]
         out.append(" and ".join(kinds) or ("unowned" if owners else "none"))
     return out
 

@@ -1,4 +1,4 @@
-"""Made-up answers about the embedded collection, to show the formats and a defense that two labels rank apart."""
+"""Made-up answers about the embedded collection: the formats, and a defense that two labels rank apart."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ _README = """# Example answers
 
 These answers are made up; no model wrote them. They show the formats that `stressrag aligned` reads.
 
-* `answers.jsonl`: the long format, one row per query, method, condition and setting. The undefended rows have the
-  method `none`. A row without a budget serves every budget. The controls `no_poison` and `single_poison_I` say
-  what the system answers without poison, and with one poison passage alone.
+* `answers.jsonl`: the long format, one row per query, method, condition and setting. The undefended rows
+have the
+  method `none`. A row without a budget serves every budget. The controls `no_poison` and `single_poison_I`
+  say what the system answers without poison, and with one poison passage alone.
 * `four-files/`: the same for one method and budget in four files, one per condition.
 * `answer.schema.json`: the JSON Schema of a row of the long format.
 
     python -m stressrag aligned validate answers.jsonl
     python -m stressrag aligned score answers.jsonl --out report
 
-The method `discuss` names the attacker's answer in order to reject it, so a substring label sees no prevention where
-the label `endorsed` does. The method `keywords` never discusses and sometimes believes the poison.
+The method `discuss` names the attacker's answer in order to reject it, so a substring label sees no
+prevention where the label `endorsed` does. The method `keywords` never discusses and sometimes believes
+the poison.
 """
 
 
@@ -40,7 +42,9 @@ def write_example(folder: Path, overwrite: bool = False) -> list[Path]:
         When the folder has files already and ``overwrite`` is false.
     """
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not overwrite)):
-        raise StressragError(f"{folder} exists already; choose a new folder, or --overwrite to replace the example there")
+        raise StressragError(
+            f"{folder} exists already; choose a new folder, or --overwrite to replace the example there"
+        )
     answers = example_answers()
     mend = "choose another folder"
     out = [folder / "answers.jsonl", folder / "answer.schema.json", folder / "README.md"]
@@ -51,7 +55,9 @@ def write_example(folder: Path, overwrite: bool = False) -> list[Path]:
         some = [
             replace(a, budget=None, context=None)
             for a in answers
-            if a.condition == condition and a.budget in (None, _BUDGETS[0]) and a.method == ("discuss" if defended else NO_DEFENSE)
+            if a.condition == condition
+            and a.budget in (None, _BUDGETS[0])
+            and a.method == ("discuss" if defended else NO_DEFENSE)
         ]
         path = folder / "four-files" / f"{name}.jsonl"
         write_text(path, "".join(_harness_row(a) for a in some), mend)
@@ -69,9 +75,16 @@ def example_answers() -> list[Answer]:
 
 def _of_target(i: int, t: Target) -> Iterable[Answer]:
     base = Answer(
-        t.query_id, t.query, "", "clean", dataset="pellmore", group_id=t.group, target=t.target,
-        references=(t.answer, *t.aliases), reference_source="pellmore",
-    )  # fmt: skip
+        t.query_id,
+        t.query,
+        "",
+        "clean",
+        dataset="pellmore",
+        group_id=t.group,
+        target=t.target,
+        references=(t.answer, *t.aliases),
+        reference_source="pellmore",
+    )
     unknown, right, wrong = "I don't know.", f"{t.answer}.", f"{t.target}."
     rejecting = (
         f"One passage claims that it is {t.target}, but no other source supports that.\n\n"
@@ -82,7 +95,10 @@ def _of_target(i: int, t: Target) -> Iterable[Answer]:
     yield replace(base, method="keywords", answer=right if i % 4 else unknown)
     for budget in _BUDGETS:
         fooled = (i * 7) % 13 < (8 if budget == 1 else 12)
-        poison = tuple(Passage(f"poison-{n}", p, role="poison", owner=t.query_id) for n, p in enumerate(t.passages[:budget]))
+        poison = tuple(
+            Passage(f"poison-{n}", p, role="poison", owner=t.query_id)
+            for n, p in enumerate(t.passages[:budget])
+        )
         base = replace(base, condition="poisoned", budget=budget, context=None)
         yield replace(base, answer=wrong if fooled else right, context=poison)
         yield replace(base, method="discuss", answer=wrong if i % 11 == 9 else rejecting)

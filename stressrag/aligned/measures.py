@@ -1,7 +1,7 @@
-"""What a defense prevented and introduced: the measures of four matched conditions, with intervals and bounds.
+"""What a defense prevented and introduced: measures of four matched conditions, intervals and bounds.
 
-Section 2.1 of the aligned RAG evaluation paper. A query with an unknown label in one of the four conditions is
-in none of the measures, but it is counted, and the bounds say what the measures could be with it.
+Section 2.1 of the aligned RAG evaluation paper. A query with an unknown label in one of the four conditions
+is in none of the measures, but it is counted, and the bounds say what the measures could be with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stressrag.aligned.cells import FOUR, Cell, Labels
+from stressrag.aligned.cells import FOUR, Cell, Labeler
 from stressrag.stats.bootstrap import LEVEL, N_RESAMPLES, Floats
 from stressrag.stats.four import MEASURES, four_conditions, paired_p
 from stressrag.stats.intervals import Difference, Estimate, estimates
@@ -24,7 +24,7 @@ _SPAN = {"N": (-1.0, 1.0), "H": (-1.0, 1.0), "Gamma": (-2.0, 2.0)}
 
 def measure(
     cells: Sequence[Cell],
-    labels: Sequence[Labels],
+    labels: Sequence[Labeler],
     *,
     seed: int = 0,
     n_resamples: int = N_RESAMPLES,
@@ -36,7 +36,7 @@ def measure(
     ----------
     cells : sequence of Cell
         Those of method ``none`` are passed over unless their setting and budget have no other.
-    labels : sequence of Labels
+    labels : sequence of Labeler
         Rules and judges.
     seed, n_resamples, level
         As in :func:`~stressrag.stats.intervals.estimates`.
@@ -69,13 +69,19 @@ def measure(
     out = []
     for i, c in enumerate(wanted):
         for lab in labels:
-            there = {name: made[(i, lab.name, name)] for name in columns[(i, lab.name)] if (i, lab.name, name) in made}
+            there = {
+                name: made[(i, lab.name, name)]
+                for name in columns[(i, lab.name)]
+                if (i, lab.name, name) in made
+            }
             out.append(_row(c, lab, there, seed))
     return out
 
 
 def _never_certain(made: Mapping[Any, Estimate], i: int, label: str) -> Estimate:
-    """Gamma's interval; where its column is constant and the bootstrap has no width, the ends of N and H added."""
+    """Gamma's interval; where its column is constant and the bootstrap has no width, the ends of N and H
+    added.
+    """
     gamma, net, clean = (made[i, label, name] for name in ("Gamma", "N", "H"))
     if gamma.low is not None and gamma.low < (gamma.high or 0.0):
         return gamma
@@ -92,13 +98,13 @@ def evaluated(cells: Sequence[Cell]) -> list[Cell]:
     return [c for c in cells if c.method != "none" or (c.setting, c.budget) not in defended]
 
 
-def four(cell: Cell, labels: Labels, event: str = "target") -> tuple[Floats, Floats, Floats, Floats]:
+def four(cell: Cell, labels: Labeler, event: str = "target") -> tuple[Floats, Floats, Floats, Floats]:
     """The columns of the four conditions, in the order clean, poisoned, clean defended, poisoned defended."""
     c0, p0, c1, p1 = (cell.column(labels, event, condition, defended) for _, condition, defended in FOUR)
     return c0, p0, c1, p1
 
 
-def _columns(cell: Cell, labels: Labels) -> dict[str, Floats | Difference]:
+def _columns(cell: Cell, labels: Labeler) -> dict[str, Floats | Difference]:
     c0, p0, c1, p1 = four(cell, labels)
     if cell.method == "none":
         known = np.where(np.isnan(c0 + p0), np.nan, 1.0)
@@ -114,7 +120,7 @@ def _columns(cell: Cell, labels: Labels) -> dict[str, Floats | Difference]:
     return out
 
 
-def _row(cell: Cell, labels: Labels, there: Mapping[str, Estimate], seed: int) -> dict[str, Any]:
+def _row(cell: Cell, labels: Labeler, there: Mapping[str, Estimate], seed: int) -> dict[str, Any]:
     c0, p0, c1, p1 = four(cell, labels)
     parts = (c0, p0) if cell.method == "none" else (c0, p0, c1, p1)
     applicable = _applicable(cell, labels)
@@ -127,7 +133,11 @@ def _row(cell: Cell, labels: Labels, there: Mapping[str, Estimate], seed: int) -
         "not_applicable": int((~applicable).sum()),
         "groups": None if cell.groups is None else len(set(cell.groups)),
     }
-    for name in (*MEASURES, "prevention_rate", *(n for n in there if n.startswith(("correct_", "abstains_")))):
+    for name in (
+        *MEASURES,
+        "prevention_rate",
+        *(n for n in there if n.startswith(("correct_", "abstains_"))),
+    ):
         estimate = there.get(name)
         out[name] = None if estimate is None else estimate.value
     out["intervals"] = {name: [e.low, e.high] for name, e in there.items()}
@@ -146,15 +156,17 @@ def _tests(cell: Cell, p0: Floats, p1: Floats, seed: int) -> dict[str, Any]:
     return {"mcnemar_p": plain["p"], "mcnemar_mid_p": plain["p_mid"], "cluster_p": clustered}
 
 
-def _applicable(cell: Cell, labels: Labels) -> np.ndarray:
+def _applicable(cell: Cell, labels: Labeler) -> np.ndarray:
     """Queries with a target; one without is no query that lacks a label."""
     never = np.zeros(len(cell.queries), bool)
     for _, condition, defended in FOUR:
-        never |= np.array([s == "not_applicable" for s in cell.statuses(labels, "target", condition, defended)])
+        never |= np.array(
+            [s == "not_applicable" for s in cell.statuses(labels, "target", condition, defended)]
+        )
     return ~never
 
 
-def _unknown(cell: Cell, labels: Labels, applicable: np.ndarray) -> dict[str, dict[str, int]]:
+def _unknown(cell: Cell, labels: Labeler, applicable: np.ndarray) -> dict[str, dict[str, int]]:
     """Unknown target labels by condition and reason."""
     out = {}
     for name, condition, defended in FOUR:
@@ -166,7 +178,7 @@ def _unknown(cell: Cell, labels: Labels, applicable: np.ndarray) -> dict[str, di
     return {name: why for name, why in out.items() if why}
 
 
-def bounds_of(cell: Cell, labels: Labels) -> dict[str, list[float]] | None:
+def bounds_of(cell: Cell, labels: Labeler) -> dict[str, list[float]] | None:
     """What each measure could be over all queries with a target, whatever the unknown labels are.
 
     The ends are sharp: each unknown label takes the value that pushes the measure furthest. For a rate that
@@ -195,7 +207,7 @@ def bounds_of(cell: Cell, labels: Labels) -> dict[str, list[float]] | None:
     return {name: [float(a.mean()), float(b.mean())] for name, (a, b) in pairs.items()}
 
 
-def transitions(cells: Sequence[Cell], labels: Sequence[Labels]) -> list[dict[str, Any]]:
+def transitions(cells: Sequence[Cell], labels: Sequence[Labeler]) -> list[dict[str, Any]]:
     """One row per cell, label and query: the four labels and what the defense changed."""
     out = []
     for c in evaluated(cells):
@@ -204,14 +216,23 @@ def transitions(cells: Sequence[Cell], labels: Sequence[Labels]) -> list[dict[st
             for i, q in enumerate(c.queries):
                 c0, p0, c1, p1 = (_bit(column[i]) for column in tables["target"])
                 row = {
-                    **c.place, "label": lab.name, "query_id": q, "group_id": "" if c.groups is None else c.groups[i],
-                    "c0": c0, "p0": p0, "c1": c1, "p1": p1,
+                    **c.place,
+                    "label": lab.name,
+                    "query_id": q,
+                    "group_id": "" if c.groups is None else c.groups[i],
+                    "c0": c0,
+                    "p0": p0,
+                    "c1": c1,
+                    "p1": p1,
                     "poisoned_transition": _change(p0, p1, "prevented", "introduced"),
                     "clean_transition": _change(c0, c1, "removed", "added"),
                     "attack_effect": _change(c0, p0, "removed", "newly induced"),
-                }  # fmt: skip
+                }
                 for event in ("correct", "abstains"):
-                    row |= {f"{event}_{n}": _bit(col[i]) for (n, _, _), col in zip(FOUR, tables[event], strict=True)}
+                    row |= {
+                        f"{event}_{n}": _bit(col[i])
+                        for (n, _, _), col in zip(FOUR, tables[event], strict=True)
+                    }
                 out.append(row)
     return out
 

@@ -13,17 +13,49 @@ from stressrag.text.stopwords import ENGLISH
 _QUOTES = str.maketrans(
     {**dict.fromkeys("‘’‛ʼ′`´", "'"), **dict.fromkeys("“”„‟«»″", '"'), **dict.fromkeys("‐‑‒–—−", "-")}
 )
-_UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_UNITS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _SMALL = {word: i for i, word in enumerate(_UNITS)} | {w: 10 * i for i, w in enumerate(_TENS, 2)}
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 _ORDINALS = {
     word: f"{i}{'th' if 10 < i < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(i, 'th')}"
     for i, word in enumerate(
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(), 1
+        [
+            "first",
+            "second",
+            "third",
+            "fourth",
+            "fifth",
+            "sixth",
+            "seventh",
+            "eighth",
+            "ninth",
+            "tenth",
+            "eleventh",
+            "twelfth",
+        ],
+        1,
     )
 }
 _CJK = "\u2e80-\u9fff\uf900-\ufaff"
@@ -93,7 +125,7 @@ def _with_numerals(found: Sequence[Token]) -> list[Token]:
             elif word in _SMALL and _SMALL[word] < low and (low != 10 or _SMALL[word] > 0):
                 current += _SMALL[word]
                 low = 10 if _SMALL[word] >= 20 else 0
-            elif word in _SCALES and (current or j == i + 1 and found[i].text == "a"):
+            elif word in _SCALES and (current or (j == i + 1 and found[i].text == "a")):
                 scale = _SCALES[word]
                 current = (current or 1) * scale
                 low = scale

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stressrag.aligned.records import AXES, FIELDS, HARNESS, NO_DEFENSE, ROLES, SPLITS, Answer, Passage, is_condition
+from stressrag.aligned.records import (
+    AXES,
+    FIELDS,
+    HARNESS,
+    NO_DEFENSE,
+    ROLES,
+    SPLITS,
+    Answer,
+    Passage,
+    is_condition,
+)
 from stressrag.collection.beir import parse_line
 from stressrag.collection.lines import read_lines
 from stressrag.collection.problems import Problem, ProblemLog
@@ -108,8 +118,8 @@ def _files(s: Source) -> list[tuple[Path, dict[str, Any]]]:
     if not named:
         if not there:
             raise StressragError(
-                f"{s.path}: no answers here; expected {', '.join(HARNESS)} (.jsonl), or .jsonl or .parquet files "
-                "in the long format"
+                f"{s.path}: no answers here; expected {', '.join(HARNESS)} (.jsonl), or .jsonl or .parquet"
+                " files in the long format"
             )
         return [(p, s.settings) for p in there]
     lacking = [name for name in HARNESS if name not in named.values()]
@@ -209,8 +219,13 @@ def _place(values: dict[str, Any], defaults: Mapping[str, Any]) -> list[str]:
             values["method"] = defaults["_folder"]
     else:
         values["method"] = NO_DEFENSE
-    known = {defaults["_condition"], *(n for n, place in HARNESS.items() if place == (defaults["_condition"], defaults["_defended"]))}
-    return [f"condition {said!r} in a file of {defaults['_condition']!r}"] if said not in (None, *known) else []
+    known = {
+        defaults["_condition"],
+        *(n for n, place in HARNESS.items() if place == (defaults["_condition"], defaults["_defended"])),
+    }
+    return (
+        [f"condition {said!r} in a file of {defaults['_condition']!r}"] if said not in (None, *known) else []
+    )
 
 
 def _typed(values: dict[str, Any]) -> list[str]:
@@ -234,14 +249,16 @@ def _typed(values: dict[str, Any]) -> list[str]:
             continue
         if not isinstance(values[name], str):
             out.append(f"{name} is no text: {str(values[name])[:40]!r}")
-    for name in ("query_id", "method"):
-        if isinstance(values.get(name), str) and not values[name].strip():
-            out.append(f"{name} is empty")
-    condition = values.get("condition")
-    if condition is None:
+    out += [
+        f"{name} is empty"
+        for name in ("query_id", "method")
+        if isinstance(values.get(name), str) and not values[name].strip()
+    ]
+    said: Any = values.get("condition")
+    if said is None:
         out.append("no field 'condition'")
-    elif isinstance(condition, str) and not is_condition(condition):
-        out.append(f"no condition {condition!r}; {nearest(condition, _CONDITIONS)}")
+    elif isinstance(said, str) and not is_condition(said):
+        out.append(f"no condition {said!r}; {nearest(said, _CONDITIONS)}")
     if values.get("split", "attack") not in SPLITS:
         out.append(f"no split {values['split']!r}; {nearest(str(values['split']), SPLITS)}")
     budget = values.get("budget")
@@ -251,7 +268,9 @@ def _typed(values: dict[str, Any]) -> list[str]:
         out.append(f"budget {budget!r} is no whole number from 0 on")
     references = values.get("references")
     if references is not None:
-        if not isinstance(references, Sequence) or not all(isinstance(r, str) and r.strip() for r in references):
+        if not isinstance(references, Sequence) or not all(
+            isinstance(r, str) and r.strip() for r in references
+        ):
             out.append("references is no list of texts that are not empty")
         else:
             values["references"] = tuple(references)
@@ -262,10 +281,18 @@ def _typed(values: dict[str, Any]) -> list[str]:
     return out
 
 
-_CONDITIONS = (
-    "clean poisoned no_poison no_own_poison poison_only support_background poison_background background_only "
-    "single_poison_0 leave_poison_0_out"
-).split()
+_CONDITIONS = [
+    "clean",
+    "poisoned",
+    "no_poison",
+    "no_own_poison",
+    "poison_only",
+    "support_background",
+    "poison_background",
+    "background_only",
+    "single_poison_0",
+    "leave_poison_0_out",
+]
 
 
 def _context(given: Any, problems: list[str]) -> tuple[Passage, ...] | None:
@@ -281,17 +308,28 @@ def _context(given: Any, problems: list[str]) -> tuple[Passage, ...] | None:
             continue
         unknown = [k for k in p if k not in Passage.__dataclass_fields__ and k != "title"]
         if unknown:
-            problems.append(f"context: passage {i}: unknown field {unknown[0]!r}; {nearest(unknown[0], Passage.__dataclass_fields__)}")
+            problems.append(
+                f"context: passage {i}: unknown field {unknown[0]!r};"
+                f" {nearest(unknown[0], Passage.__dataclass_fields__)}"
+            )
             continue
         score, role = p.get("score"), p.get("role") or "other"
-        if score is not None and (isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score)):
+        if score is not None and (
+            isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score)
+        ):
             problems.append(f"context: passage {i}: score {score!r} is no finite number")
             continue
         if role not in ROLES:
             problems.append(f"context: passage {i}: no role {role!r}; {nearest(str(role), ROLES)}")
             continue
         out.append(
-            Passage(str(p.get("id") or ""), str(p.get("text") or ""), None if score is None else float(score), role, str(p.get("owner") or ""))
+            Passage(
+                str(p.get("id") or ""),
+                str(p.get("text") or ""),
+                None if score is None else float(score),
+                role,
+                str(p.get("owner") or ""),
+            )
         )
     return tuple(out)
 

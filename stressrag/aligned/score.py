@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stressrag.aligned.cells import Cell, Labels, cells
+from stressrag.aligned.cells import Cell, Labeler, cells
 from stressrag.aligned.check import degenerate
 from stressrag.aligned.controls import control_rows, exposure_rows
+from stressrag.aligned.judgments import read_labels
 from stressrag.aligned.labels import DEFAULT_RULES
 from stressrag.aligned.measures import measure, transitions
 from stressrag.aligned.read import read_answers
@@ -82,6 +84,7 @@ def score(
     *,
     labels: Sequence[str] = DEFAULT_RULES,
     judges: Sequence[str | Path] = (),
+    detectors: str | Path | None = None,
     seed: int = 0,
     n_resamples: int = N_RESAMPLES,
     level: float = LEVEL,
@@ -96,6 +99,8 @@ def score(
         Names of label rules (:data:`~stressrag.aligned.labels.RULES`).
     judges : sequence of path
         Files of judge or human labels; each source in them is a further label.
+    detectors : path, optional
+        A ``detectors.json`` of ``aligned detect``, whose interception the report shows.
     seed, n_resamples, level
         Of the intervals.
 
@@ -111,7 +116,7 @@ def score(
     answers = load(paths)
     if not labels and not judges:
         raise StressragError("no label to score by; name rules or files of judge labels")
-    rules = [Labels(name) for name in dict.fromkeys(labels)]
+    rules = [Labeler(name) for name in dict.fromkeys(labels)]
     judged, notes = _judged(judges, answers, {r.name for r in rules})
     every = rules + judged
     attacked, held_out = cells(answers), cells(answers, "utility")
@@ -130,6 +135,7 @@ def score(
         [lab.name for lab in every],
         attacked,
         level,
+        [] if detectors is None else _detections(Path(detectors)),
     )
 
 
@@ -143,24 +149,38 @@ def load(paths: str | Path | Sequence[str | Path] | Sequence[Answer]) -> list[An
     return read_answers([p for p in given if isinstance(p, (str, Path))])
 
 
+def _detections(path: Path) -> list[dict[str, Any]]:
+    """The rows of a ``detectors.json`` over all contexts, whatever their occupancy."""
+    from stressrag.aligned.detector_output import table_rows
+
+    try:
+        rows = table_rows(json.loads(path.read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise StressragError(f"{path}: no detectors.json of aligned detect ({type(e).__name__}: {e})") from e
+    return [r for r in rows if r["occupancy"] is None]
+
+
 def _judged(
     files: Sequence[str | Path], answers: Sequence[Answer], taken: set[str]
-) -> tuple[list[Labels], list[str]]:
-    """Labels of judges, and what is to be said of their coverage."""
-    out: list[Labels] = []
-    notes: list[str] = []
-    for file in files:
-        from stressrag.aligned.judgments import read_judgments
-
-        for name, by_key in read_judgments(file, answers).items():
-            if name in taken:
-                raise StressragError(f"{file}: two sources of labels are called {name!r}; rename one (field 'source')")
-            taken.add(name)
-            out.append(Labels(name, by_key))
-            lacking = len({a.key for a in answers if a.split != "calibration"} - set(by_key))
-            if lacking:
-                notes.append(f"{name}: {lacking} distinct answers have no label; they are unknown, not negative.")
-    return out, notes
+) -> tuple[list[Labeler], list[str]]:
+    """Labelers of judges and humans, and what is to be said of their coverage."""
+    if not files:
+        return [], []
+    judgments = read_labels(files, [a for a in answers if a.split != "calibration"])
+    notes = []
+    for name in judgments.sources:
+        if name in taken:
+            raise StressragError(
+                f"a source of labels is called {name!r} like a rule; rename it (field 'source')"
+            )
+        if judgments.unknown[name]:
+            notes.append(f"{name}: {judgments.unknown[name]} labels are of answers that are not here.")
+        if judgments.missing[name]:
+            notes.append(
+                f"{name}: {judgments.missing[name]} distinct answers have no label; they are unknown, not"
+                " negative."
+            )
+    return [Labeler(name, by_key) for name, by_key in judgments.sources.items()], notes
 
 
 def _notes(answers: Sequence[Answer]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a defense does to answers of clean held-out queries (aligned RAG evaluation paper, appendices C and J)."""
+"""What a defense does to answers of clean held-out queries (the aligned paper, appendices C and J)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from stressrag.aligned.cells import Cell, Labels
+from stressrag.aligned.cells import Cell, Labeler
 from stressrag.stats.bootstrap import N_RESAMPLES, Floats
 from stressrag.stats.intervals import Difference, estimates
 
-_LEAD = re.compile(r"\W*(?:the )?(?:final |correct |best )?answer(?: to the question)?(?: is|:)\s*", re.IGNORECASE)
+_LEAD = re.compile(
+    r"\W*(?:the )?(?:final |correct |best )?answer(?: to the question)?(?: is|:)\s*", re.IGNORECASE
+)
 _POLAR = {"yes", "no", "noanswer"}
 
 
@@ -31,7 +33,9 @@ def exact_match(answer: str, references: Sequence[str]) -> float:
 
 
 def f1(answer: str, references: Sequence[str]) -> float:
-    """The best word F1 over the references; 0 where one side is yes or no and the other differs (HotpotQA)."""
+    """The best word F1 over the references; 0 where one side is yes or no and the other differs
+    (HotpotQA).
+    """
     said = squad_tokens(_LEAD.sub("", answer, count=1) if _LEAD.match(answer) else answer)
     best = 0.0
     for r in references:
@@ -47,12 +51,13 @@ def f1(answer: str, references: Sequence[str]) -> float:
 
 
 def utility_rows(
-    cells: Sequence[Cell], labels: Sequence[Labels], *, seed: int = 0, n_resamples: int = N_RESAMPLES
+    cells: Sequence[Cell], labels: Sequence[Labeler], *, seed: int = 0, n_resamples: int = N_RESAMPLES
 ) -> list[dict[str, Any]]:
     """One row per defense and label over clean held-out queries.
 
     Exact match and F1 before and after the defense; and of the queries whose correctness is known on both
-    sides how many answers were retained, lost, gained and still wrong, and where an abstention was introduced.
+    sides how many answers were retained, lost, gained and still wrong, and where an abstention was
+    introduced.
     """
     out = []
     for c in cells:
@@ -61,7 +66,9 @@ def utility_rows(
         for lab in labels:
             columns = _columns(c, lab)
             bounds = {n: (-1.0, 1.0) if n.endswith("_change") else (0.0, 1.0) for n in columns}
-            made = estimates(columns, c.queries, clusters=c.groups, bounds=bounds, seed=seed, n_resamples=n_resamples)
+            made = estimates(
+                columns, c.queries, clusters=c.groups, bounds=bounds, seed=seed, n_resamples=n_resamples
+            )
             row: dict[str, Any] = {k: v for k, v in c.place.items() if k != "budget"}
             row |= {"label": lab.name, "n_queries": len(c.queries)}
             row |= {name: None if name not in made else made[name].value for name in columns}
@@ -71,7 +78,7 @@ def utility_rows(
     return out
 
 
-def _columns(cell: Cell, labels: Labels) -> dict[str, Floats | Difference]:
+def _columns(cell: Cell, labels: Labeler) -> dict[str, Floats | Difference]:
     out: dict[str, Floats | Difference] = {}
     sides = [("before", False)] + ([("after", True)] if cell.method != "none" else [])
     for side, defended in sides:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stressrag.aligned.cells import Cell, Labels
+from stressrag.aligned.cells import Cell, Labeler
 from stressrag.aligned.records import AXES, NO_DEFENSE
 from stressrag.stats.bootstrap import LEVEL, Floats
 from stressrag.stats.four import paired_p
@@ -18,14 +18,14 @@ from stressrag.stats.proportions import holm
 
 
 def versus(
-    cells: Sequence[Cell], labels: Sequence[Labels], *, seed: int = 0, level: float = LEVEL
+    cells: Sequence[Cell], labels: Sequence[Labeler], *, seed: int = 0, level: float = LEVEL
 ) -> list[dict[str, Any]]:
     """One row per pair of methods, setting, budget, condition and label.
 
     The difference is the rate of target-positive answers of ``method`` less that of ``against``, over the
     queries whose labels are known on both sides; the bounds are over all, whatever the unknown labels are.
-    Undefended answers take part as method ``none``. Holm's correction is over the pairs of one setting, budget,
-    condition and label.
+    Undefended answers take part as method ``none``. Holm's correction is over the pairs of one setting,
+    budget, condition and label.
     """
     together: dict[Any, list[Cell]] = defaultdict(list)
     for c in cells:
@@ -45,14 +45,18 @@ def versus(
     return out
 
 
-def _column(cell: Cell, labels: Labels, condition: str, queries: Sequence[str]) -> tuple[Floats, np.ndarray]:
+def _column(cell: Cell, labels: Labeler, condition: str, queries: Sequence[str]) -> tuple[Floats, np.ndarray]:
     defended = cell.method != NO_DEFENSE
     values = dict(zip(cell.queries, cell.column(labels, "target", condition, defended), strict=True))
     statuses = dict(zip(cell.queries, cell.statuses(labels, "target", condition, defended), strict=True))
-    return np.array([values[q] for q in queries]), np.array([statuses[q] != "not_applicable" for q in queries])
+    return np.array([values[q] for q in queries]), np.array(
+        [statuses[q] != "not_applicable" for q in queries]
+    )
 
 
-def _pair(one: Cell, other: Cell, labels: Labels, condition: str, seed: int, level: float) -> dict[str, Any] | None:
+def _pair(
+    one: Cell, other: Cell, labels: Labeler, condition: str, seed: int, level: float
+) -> dict[str, Any] | None:
     shared = set(other.queries)
     queries = [q for q in one.queries if q in shared]
     if not queries:
@@ -65,22 +69,32 @@ def _pair(one: Cell, other: Cell, labels: Labels, condition: str, seed: int, lev
     group_of = None if one.groups is None else dict(zip(one.queries, one.groups, strict=True))
     groups = None if group_of is None else [group_of[q] for q in queries]
     masked = Difference(np.where(known, a, np.nan), np.where(known, b, np.nan))
-    made = estimates({"d": masked, "a": masked.first, "b": masked.second}, queries, clusters=groups, level=level)
+    made = estimates(
+        {"d": masked, "a": masked.first, "b": masked.second}, queries, clusters=groups, level=level
+    )
     if "d" not in made:
         return None
     tests = paired_p(masked.first, masked.second)
     low_a, high_a, low_b, high_b = (np.nan_to_num(x[there], nan=v) for x in (a, b) for v in (0.0, 1.0))
     return {
-        **dict(zip(AXES, one.setting, strict=True)), "budget": one.budget, "condition": condition, "label": labels.name,
-        "method": one.method, "against": other.method, "n": int(known.sum()), "n_queries": int(there.sum()),
-        "rate": made["a"].value, "rate_against": made["b"].value, "difference": made["d"].value,
+        **dict(zip(AXES, one.setting, strict=True)),
+        "budget": one.budget,
+        "condition": condition,
+        "label": labels.name,
+        "method": one.method,
+        "against": other.method,
+        "n": int(known.sum()),
+        "n_queries": int(there.sum()),
+        "rate": made["a"].value,
+        "rate_against": made["b"].value,
+        "difference": made["d"].value,
         "interval": [made["d"].low, made["d"].high],
         "only_method": int(np.nansum(masked.first * (1 - masked.second))),
         "only_against": int(np.nansum((1 - masked.first) * masked.second)),
         "mcnemar_p": tests["p"],
         "cluster_p": None if groups is None else paired_p(masked.first, masked.second, groups, seed)["p"],
         "bounds": [float((low_a - high_b).mean()), float((high_a - low_b).mean())],
-    }  # fmt: skip
+    }
 
 
 def disagreements(pairs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -115,7 +129,9 @@ def _sentence(better: Sequence[Mapping[str, Any]], worse: Sequence[Mapping[str, 
     r = better[0]
     place = place_of(r)
     rows = [*better, *worse]
-    unsure = [x["label"] for x in rows if x["interval"][0] is None or x["interval"][0] <= 0 <= x["interval"][1]]
+    unsure = [
+        x["label"] for x in rows if x["interval"][0] is None or x["interval"][0] <= 0 <= x["interval"][1]
+    ]
     doubt = f" The interval includes no difference under {' and '.join(unsure)}." if unsure else ""
     return (
         f"{place + ': ' if place else ''}{told(better, r['method'], r['against'])}, but "

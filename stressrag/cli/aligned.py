@@ -9,14 +9,22 @@ from stressrag.errors import StressragError, nearest
 
 # Verb → module of this package, function there, what it does.
 VERBS = {
-    "score": ("aligned_score", "score_main", "evaluate saved answers under four conditions, and write a report"),
+    "score": (
+        "aligned_score",
+        "score_main",
+        "evaluate saved answers under four conditions, and write a report",
+    ),
     "validate": ("aligned_validate", "validate_main", "show everything that is wrong with saved answers"),
     "init": ("aligned_validate", "init_main", "write example answers, the JSON Schema and a short guide"),
     "compare": ("aligned_score", "compare_main", "hold methods against each other on the same queries"),
     "agreement": ("aligned_agreement", "main", "agreement of label rules and judges with human labels"),
     "detect": ("aligned_detect", "main", "calibrate detectors of poisoned contexts and measure them"),
     "audit-export": ("aligned_audit", "export_main", "draw a blinded sample of answers for humans to label"),
-    "audit-import": ("aligned_audit", "import_main", "read what humans labelled: agreement and weighted rates"),
+    "audit-import": (
+        "aligned_audit",
+        "import_main",
+        "read what humans labelled: agreement and weighted rates",
+    ),
 }
 
 
@@ -44,9 +52,9 @@ poisoned retrieval, each without and with the defense.
 verbs:
 {verbs}
 
-Answers are four files named as the paper's harness names them (clean_undefended.jsonl, …) in a folder, or long
-files (JSONL, Parquet) that hold many methods, budgets and settings at once; see aligned init. A path may carry
-what its rows leave out: runs/p1/mine@method=mine,budget=1
+Answers are four files named as the paper's harness names them (clean_undefended.jsonl, …) in a folder, or
+long files (JSONL, Parquet) that hold many methods, budgets and settings at once; see aligned init. A path may
+carry what its rows leave out: runs/p1/mine@method=mine,budget=1
 
 examples:
   python -m stressrag aligned init example

@@ -21,6 +21,8 @@ options:
   --seed N         of the draw (default 0); same input and seed, same files
   --judge FILE     labels of one source, JSON lines
   --flips          pairs of undefended and defended answers of which only one endorses by the labels
+  --by NAME        the label that decides on flips: boundary, endorsed, substring or judge (default: that
+                   of the judge where there is one, else boundary)
   --overwrite      replace the files of an earlier export
 
 examples:
@@ -53,7 +55,7 @@ def export_main(argv: Sequence[str]) -> int:
     verb = "aligned audit-export"
     options = Options(verb)
     options.add_argument("answers", nargs="*", metavar="ANSWERS")
-    for name in ("--out", "--judge", "--random"):
+    for name in ("--out", "--judge", "--random", "--by"):
         options.add_argument(name)
     options.add_argument("--items", default="100")
     options.add_argument("--seed", default="0")
@@ -88,6 +90,7 @@ def export_main(argv: Sequence[str]) -> int:
         seed=seed,
         automatic=automatic_labels(answers),
         judge=judge,
+        by=args.by,
         flips=args.flips,
         overwrite=args.overwrite,
     )
@@ -99,8 +102,16 @@ def export_main(argv: Sequence[str]) -> int:
 
 def automatic_labels(answers: Sequence[Any]) -> dict[str, Mapping[str, bool | None]]:
     """Rule to {key: whether the target is endorsed}, for the strata and for the comparison with humans."""
-    # TO BE WIRED: the label rules of stressrag.aligned.labels go here, the default rule first.
-    return {}
+    from stressrag.aligned.labels import DEFAULT_RULES, holds_target
+
+    distinct = {a.key: a for a in answers}
+    return {
+        name: {
+            key: holds_target(name, a.answer, a.target, a.question, a.references)
+            for key, a in distinct.items()
+        }
+        for name in DEFAULT_RULES
+    }
 
 
 def import_main(argv: Sequence[str]) -> int:
@@ -139,8 +150,10 @@ def table(result: Mapping[str, Any]) -> str:
         f"packet {result['packet']}: {result['items']} items, annotators {', '.join(result['annotators'])}",
         f"unresolved answers: {len(result['unresolved'])}",
         "",
-        f"{'field':<18} {'who':<26} {'on':<9} {'n':>4} {'agree':>6} {'kappa':>6} {'95% interval':<15} "
-        f"{'yes/no':>6} {'no/yes':>6} {'weighted':>8}",
+        (
+            f"{'field':<18} {'who':<26} {'on':<9} {'n':>4} {'agree':>6} {'kappa':>6} {'95% interval':<15} "
+            f"{'yes/no':>6} {'no/yes':>6} {'weighted':>8}"
+        ),
     ]
     for field, found in result["fields"].items():
         pairs = {**found["between"], **{f"{s} / human": x for s, x in found["sources"].items()}}

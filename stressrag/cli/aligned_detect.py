@@ -27,6 +27,7 @@ options:
                         their rows with flagged contexts answered by "I don't know."
   --rates 1,5,10,20     nominal false-positive rates, in percent
   --detectors NAME,…    which (default: all whose input the contexts have)
+  --labels NAME         label rule that says which saved answers are target-positive (default endorsed)
   --neighbors K         neighbors of the passage graph (default 4)
   --calibration FILE    clean contexts to calibrate on, whatever split their lines say
   --check FILE          clean contexts to measure the realized false-positive rate on, likewise
@@ -53,6 +54,7 @@ def main(argv: Sequence[str]) -> int:
         options.add_argument(name)
     options.add_argument("--rates", default="1,5,10,20")
     options.add_argument("--neighbors", default="4")
+    options.add_argument("--labels", default="endorsed")
     args = options.read(argv)
     if not args.files:
         raise StressragError("aligned detect: give a file of answers or contexts, such as answers.jsonl")
@@ -66,8 +68,15 @@ def main(argv: Sequence[str]) -> int:
     from stressrag.aligned.contexts import read_contexts
     from stressrag.aligned.detect import evaluate
     from stressrag.aligned.detector_output import detection_table, write_detection
+    from stressrag.aligned.labels import holds_target, rule
+    from stressrag.aligned.records import Answer
 
-    contexts, answers, problems = read_contexts(args.files)
+    rule(args.labels)
+
+    def label(a: Answer) -> bool | None:
+        return holds_target(args.labels, a.answer, a.target, a.question, a.references)
+
+    contexts, answers, problems = read_contexts(args.files, label=label)
     for split, file in (("calibration", args.calibration), ("check", args.check)):
         if file is not None:
             more, saved, wrong = read_contexts([file], split=split)

@@ -19,6 +19,7 @@ Writes aligned.json (a row per setting, method, budget and label), transitions.c
   --labels NAME,…    label rules: boundary, endorsed, substring, poisonedrag, screened, harness
                      (default: boundary,endorsed,substring)
   --judge FILE       labels of a judge or of humans (JSONL); may be given again; each source is one label
+  --detectors FILE   a detectors.json of aligned detect, to show its interception in the report
   --seed N           of the intervals (default 0)
   --resamples N      of the bootstrap, where an interval needs one (default 10000)
 
@@ -56,7 +57,14 @@ def _evaluated(verb: str, args: Namespace, resamples: int) -> Any:
     if not args.answers:
         raise StressragError(f"aligned {verb} needs answers, such as: aligned {verb} answers.jsonl")
     names = _list(args.labels) if args.labels is not None else DEFAULT_RULES
-    return score(args.answers, labels=names, judges=args.judge, seed=_whole(verb, "--seed", args.seed), n_resamples=resamples)
+    return score(
+        args.answers,
+        labels=names,
+        judges=args.judge,
+        detectors=getattr(args, "detectors", None),
+        seed=_whole(verb, "--seed", args.seed),
+        n_resamples=resamples,
+    )
 
 
 def _list(text: str) -> list[str]:
@@ -77,6 +85,7 @@ def score_main(argv: Sequence[str]) -> int:
     options = _options("score")
     options.add_argument("--out", default="aligned")
     options.add_argument("--resamples", default="10000")
+    options.add_argument("--detectors")
     args = options.read(argv)
     out = Path(args.out).expanduser()
     if not args.out.strip() or (out.exists() and not out.is_dir()):
@@ -134,14 +143,31 @@ def summary(e: Any) -> str:
         names = ("r_p0", "r_p1", "P", "J", "N", "H", "Gamma")
         p = r.get("mcnemar_p")
         body.append(
-            [*(_said(r[a]) for a in vary), r["method"], r["label"], str(r["n"]), *(_number(r[n]) for n in names), "-" if p is None else p_text(p)]
-        )  # fmt: skip
+            [
+                *(_said(r[a]) for a in vary),
+                r["method"],
+                r["label"],
+                str(r["n"]),
+                *(_number(r[n]) for n in names),
+                "-" if p is None else p_text(p),
+            ]
+        )
         ends = [r["intervals"].get(n) for n in names]
         body.append([*[""] * (len(vary) + 3), *map(_ends, ends), ""])
     lines = align(head, body, len(vary) + 2) if e.rows else ["No attacked queries among the answers."]
-    lines += ["", "Fractions of n. P prevented, J introduced, N = P - J, H change on clean retrieval (above 0: harm), Γ = N + H."]
+    lines += [
+        "",
+        (
+            "Fractions of n. P prevented, J introduced, N = P - J, H change on clean retrieval (above 0:"
+            " harm), Γ = N + H."
+        ),
+    ]
     groups = sorted({r["groups"] for r in e.rows if r["groups"]})
-    lines.append(f"Brackets: {e.level:.0%} intervals over {groups[0]} injection groups." if groups else f"Brackets: {e.level:.0%} intervals over queries.")
+    lines.append(
+        f"Brackets: {e.level:.0%} intervals over {groups[0]} injection groups."
+        if groups
+        else f"Brackets: {e.level:.0%} intervals over queries."
+    )
     if e.disagreements:
         lines += ["", "Labels disagree about which is better:", *(f"  {s}" for s in e.disagreements)]
     if e.notes:
@@ -168,16 +194,44 @@ def _pairs(rows: Sequence[Mapping[str, Any]], disagreements: Sequence[str]) -> s
     from stressrag.report.table import align, p_text
 
     some = [r for r in rows if r["condition"] == "poisoned"]
-    head = ["setting", "method", "against", "label", "n", "rate", "against", "difference", "interval", "McNemar", "Holm", "groups", "bounds"]
+    head = [
+        "setting",
+        "method",
+        "against",
+        "label",
+        "n",
+        "rate",
+        "against",
+        "difference",
+        "interval",
+        "McNemar",
+        "Holm",
+        "groups",
+        "bounds",
+    ]
     body = [
         [
-            place_of(r) or "-", r["method"], r["against"], r["label"], str(r["n"]), _number(r["rate"]), _number(r["rate_against"]),
-            f"{r['difference']:+.3f}", _ends(r["interval"]), p_text(r["mcnemar_p"]), p_text(r["p_holm"]),
-            "-" if r["cluster_p"] is None else p_text(r["cluster_p"]), "-" if r["n"] == r["n_queries"] else _ends(r["bounds"]),
+            place_of(r) or "-",
+            r["method"],
+            r["against"],
+            r["label"],
+            str(r["n"]),
+            _number(r["rate"]),
+            _number(r["rate_against"]),
+            f"{r['difference']:+.3f}",
+            _ends(r["interval"]),
+            p_text(r["mcnemar_p"]),
+            p_text(r["p_holm"]),
+            "-" if r["cluster_p"] is None else p_text(r["cluster_p"]),
+            "-" if r["n"] == r["n_queries"] else _ends(r["bounds"]),
         ]
         for r in some
-    ]  # fmt: skip
-    lines = ["Target-positive answers under poisoned retrieval, method less the other (below 0 is better):", "", *align(head, body, 4)]
+    ]
+    lines = [
+        "Target-positive answers under poisoned retrieval, method less the other (below 0 is better):",
+        "",
+        *align(head, body, 4),
+    ]
     told = {(r["method"], r["against"]) for r in some}
     words = [s for s in disagreements if any(m in s and (a in s or a == "none") for m, a in told)]
     return "\n".join([*lines, *(["", "Labels disagree:", *(f"  {s}" for s in words)] if words else [])])

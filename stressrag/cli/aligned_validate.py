@@ -11,15 +11,15 @@ from stressrag.errors import StressragError
 _HELP = """usage: python -m stressrag aligned validate ANSWERS… [--strict]
 
 Shows everything that is wrong with saved answers, with file and line: fields, repeated rows, targets or
-questions that differ between conditions, missing queries, null answers (errors); targets that no rule can tell
-well, empty answers, files that look swapped or copied (warnings). Exit code 1 where there are errors.
+questions that differ between conditions, missing queries, null answers (errors); targets that no rule can
+tell well, empty answers, files that look swapped or copied (warnings). Exit code 1 where there are errors.
 
   --strict   warnings count as errors"""
 
 _INIT_HELP = """usage: python -m stressrag aligned init FOLDER
 
-Writes made-up example answers about the embedded collection into a new folder: answers.jsonl (long format, two
-defenses, two budgets, controls), four-files (the harness's layout), answer.schema.json and README.md.
+Writes made-up example answers about the embedded collection into a new folder: answers.jsonl (long format,
+two defenses, two budgets, controls), four-files (the harness's layout), answer.schema.json and README.md.
 
   --overwrite   replace the files of an earlier example"""
 
@@ -45,8 +45,9 @@ def validate_main(argv: Sequence[str]) -> int:
     queries = len({(a.setting, a.split, a.query_id) for a in answers})
     methods = sorted({a.method for a in answers} - {"none"})
     print(
-        f"{len(answers)} answers of {queries} queries, {len(methods)} method{'s' * (len(methods) != 1)}"
-        f"{' (' + ', '.join(methods[:10]) + ')' if methods else ''}: {errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}"
+        f"{len(answers)} answers of {queries} queries, {len(methods)}"
+        f" method{'s' * (len(methods) != 1)}{' (' + ', '.join(methods[:10]) + ')' if methods else ''}:"
+        f" {errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}"
     )
     return 1 if errors or (args.strict and warnings) else 0
 
@@ -67,5 +68,7 @@ def init_main(argv: Sequence[str]) -> int:
     folder = Path(args.folder[0]).expanduser()
     for path in write_example(folder, args.overwrite):
         print(f"written: {path}")
-    print(f"\nnow try: python -m stressrag aligned score {folder / 'answers.jsonl'} --out {folder / 'report'}")
+    print(
+        f"\nnow try: python -m stressrag aligned score {folder / 'answers.jsonl'} --out {folder / 'report'}"
+    )
     return 0

@@ -1,4 +1,4 @@
-"""Figures of an aligned evaluation: transitions, one label against another, prevention by budget, answer types."""
+"""Figures of an aligned evaluation: transitions, label against label, budgets, detectors, answer types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stressrag.aligned.cells import Cell, Labels
+from stressrag.aligned.cells import Cell, Labeler
 from stressrag.aligned.measures import evaluated
 from stressrag.aligned.records import NO_DEFENSE
 from stressrag.aligned.versus import place_of
@@ -51,11 +51,18 @@ def _transitions(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
     out = []
     for label in e.labels:
         some = [r for r in e.rows if r["label"] == label and r["method"] != NO_DEFENSE and r["n"]]
-        data = [(_name(r), [r["P"], 1 - r["r_p0"] - r["J"], r["r_p0"] - r["P"], r["J"]]) for r in some[:_MOST_ROWS]]
+        data = [
+            (_name(r), [r["P"], 1 - r["r_p0"] - r["J"], r["r_p0"] - r["P"], r["J"]])
+            for r in some[:_MOST_ROWS]
+        ]
         if data:
             legend = [(part_swatch(i, next(ids)), k) for i, k in enumerate(kinds)]
-            panel = stacked(next(ids), f"label {visible(label)}", data, "share of queries under poisoned retrieval", kinds)
-            out.append(Figure(f"What the defense changed: {visible(label)}", _rest(len(some)), [panel], legend, True))
+            panel = stacked(
+                next(ids), f"label {visible(label)}", data, "share of queries under poisoned retrieval", kinds
+            )
+            out.append(
+                Figure(f"What the defense changed: {visible(label)}", _rest(len(some)), [panel], legend, True)
+            )
     return out
 
 
@@ -76,9 +83,23 @@ def _labels(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
                 cells[key].append(Mark(names.index(r["label"]), r[kind], low, high))
     data = list(cells.items())
     shown = [visible(n) for n in names]
-    panel = rows(next(ids), "target-positive under poisoned retrieval", data[:_MOST_ROWS], "share of queries", (0.0, 1.0), shown)
-    note = "The same answers under each label; where marks of two methods change places, the label decides which is better." + _rest(len(data))
-    return [Figure("One label against another", note, [panel], [(swatch(i), n) for i, n in enumerate(shown)], True)]
+    panel = rows(
+        next(ids),
+        "target-positive under poisoned retrieval",
+        data[:_MOST_ROWS],
+        "share of queries",
+        (0.0, 1.0),
+        shown,
+    )
+    note = (
+        "The same answers under each label; where marks of two methods change places, the label decides which"
+        " is better." + _rest(len(data))
+    )
+    return [
+        Figure(
+            "One label against another", note, [panel], [(swatch(i), n) for i, n in enumerate(shown)], True
+        )
+    ]
 
 
 def _by_budget(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
@@ -95,36 +116,89 @@ def _by_budget(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
             if len(budgets) < 2:
                 continue
             shown = list(methods.items())[:N_SERIES]
-            series = [(i, visible(m), [Point(r["budget"], r["prevention_rate"], *r["intervals"]["prevention_rate"]) for r in some]) for i, (m, some) in enumerate(shown)]
+            series = [
+                (
+                    i,
+                    visible(m),
+                    [
+                        Point(r["budget"], r["prevention_rate"], *r["intervals"]["prevention_rate"])
+                        for r in some
+                    ],
+                )
+                for i, (m, some) in enumerate(shown)
+            ]
             used |= dict.fromkeys(visible(m) for m, _ in shown)
-            panels.append(lines(next(ids), visible(place) or "all answers", [(b, str(b)) for b in budgets], series, ("budget", "prevented / target-positive")))
+            panels.append(
+                lines(
+                    next(ids),
+                    visible(place) or "all answers",
+                    [(b, str(b)) for b in budgets],
+                    series,
+                    ("budget", "prevented / target-positive"),
+                )
+            )
         if panels:
             title = f"Interception of target-positive answers by budget: {visible(label)}"
-            out.append(Figure(title, "Of answers that are target-positive without the defense, how many are not with it.", panels, [(swatch(i), m) for i, m in enumerate(used) if i < N_SERIES]))
+            out.append(
+                Figure(
+                    title,
+                    "Of answers that are target-positive without the defense, how many are not with it.",
+                    panels,
+                    [(swatch(i), m) for i, m in enumerate(used) if i < N_SERIES],
+                )
+            )
     return out
 
 
 def _interception(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
-    """Interception of detectors at the least rate that was calibrated, by budget."""
-    some = [r for r in e.detectors if r.get("interception") is not None and r.get("budget") is not None]
-    if not some:
+    """Interception of detectors by budget, a panel for each setting and calibrated rate."""
+    panels: dict[str, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    budgets: set[float] = set()
+    for r in e.detectors:
+        if r["interception"] is None or r["budget"] is None:
+            continue
+        place = place_of({**r, "budget": None})
+        name = visible(f"{place + ', ' if place else ''}calibrated at {r['rate']}%")
+        panels[name][r["detector"]].append(
+            Point(r["budget"], r["interception"], r["interception_low"], r["interception_high"])
+        )
+        budgets.add(r["budget"])
+    if not panels:
         return []
-    least = min(r["rate"] for r in some)
-    series: dict[str, list[Point]] = defaultdict(list)
-    for r in some:
-        if r["rate"] == least:
-            series[r["detector"]].append(Point(r["budget"], r["interception"], *(r.get("interval") or (None, None))))
-    budgets = sorted({r["budget"] for r in some})
-    shown = [(i, visible(n), points) for i, (n, points) in enumerate(list(series.items())[:N_SERIES])]
-    panel = lines(next(ids), f"calibrated at {least}%", [(b, str(b)) for b in budgets], shown, ("budget", "intercepted"))
-    return [Figure("Interception by detectors", "", [panel], [(swatch(i), n) for i, n, _ in shown])]
+    names = list(dict.fromkeys(n for series in panels.values() for n in series))[:N_SERIES]
+    ticks = [(b, f"{b:g}") for b in sorted(budgets)]
+    drawn = [
+        lines(
+            next(ids),
+            title,
+            ticks,
+            [(names.index(n), visible(n), points) for n, points in series.items() if n in names],
+            ("budget", "intercepted"),
+        )
+        for title, series in panels.items()
+    ]
+    denominators = sorted({r["denominator"] for r in e.detectors})
+    note = (
+        f"Share flagged of: {', '.join(denominators)}. Thresholds are set on clean contexts and the same at"
+        " every budget."
+    )
+    return [
+        Figure(
+            "Interception by detectors, by budget",
+            note,
+            drawn,
+            [(swatch(i), visible(n)) for i, n in enumerate(names)],
+        )
+    ]
 
 
 _KINDS = ("reference given", "abstains", "neither", "target asserted")
 
 
 def _types(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
-    """What answers are under poisoned retrieval; the four kinds that the paper's Figure 7 tells apart, by rule."""
+    """What answers are under poisoned retrieval; the four kinds that the paper's Figure 7 tells apart, by
+    rule.
+    """
     data = []
     seen: set[Any] = set()
     for c in evaluated(e.cells):
@@ -138,15 +212,19 @@ def _types(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
         return []
     legend = [(part_swatch(i, next(ids)), k) for i, k in enumerate(_KINDS)]
     panel = stacked(next(ids), "poisoned retrieval", data[:_MOST_ROWS], "share of answers", _KINDS)
-    note = "By the rules endorsed and abstention. Neither: other wrong answers, and answers that mention target or reference without asserting it."
+    note = (
+        "By the rules endorsed and abstention. Neither: other wrong answers, and answers that mention target"
+        " or reference without asserting it."
+    )
     return [Figure("What the answers are", note + _rest(len(data)), [panel], legend, True)]
 
 
 def answer_types(cell: Cell, defended: bool) -> Sequence[float]:
     """Shares of answers that give a reference, abstain, do neither, and assert the target."""
-    labels = Labels("endorsed")
+    labels = Labeler("endorsed")
     target, correct, declines = (
-        np.nan_to_num(cell.column(labels, event, "poisoned", defended)) == 1 for event in ("target", "correct", "abstains")
+        np.nan_to_num(cell.column(labels, event, "poisoned", defended)) == 1
+        for event in ("target", "correct", "abstains")
     )
     n = len(cell.queries)
     parts = [correct & ~target & ~declines, declines & ~target, None, target]
