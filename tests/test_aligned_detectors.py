@@ -478,16 +478,20 @@ def test_labels_by_answer_key():
     assert (one["rates"][0]["intercepted"]["count"], one["rates"][0]["intercepted"]["n"]) == (1, 1)
 
 
+_HIT = {("poisoned", "q2"), ("poisoned", "q3")}
+
+
 def test_the_verb_on_answers(tmp_path, capsys):
-    file, out = write(tmp_path / "answers.jsonl", saved()), tmp_path / "out"
+    rows = [replace(a, answer="Mars.") if (a.condition, a.query_id) in _HIT else a for a in saved()]
+    file, out = write(tmp_path / "answers.jsonl", rows), tmp_path / "out"
     argv = [file, "--rates", "5,20", "--detectors", "gap,dispersion", "--out", str(out)]
     assert main(argv) == 0
     shown = capsys.readouterr().out
     assert "20 calibration contexts, 20 check contexts (given)" in shown
-    assert "contexts with poison" in shown
+    assert "target-positive" in shown
     assert sorted(p.name for p in out.iterdir()) == ["defended.jsonl", "detectors.csv", "detectors.json"]
     before = {p.name: p.read_bytes() for p in out.iterdir()}
-    write(tmp_path / "answers.jsonl", saved()[::-1])
+    write(tmp_path / "answers.jsonl", rows[::-1])
     assert main(argv) == 0
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
     rows = [json.loads(line) for line in (out / "defended.jsonl").read_text().splitlines()]
@@ -495,7 +499,8 @@ def test_the_verb_on_answers(tmp_path, capsys):
     assert sum(r["answer"] == ABSTENTION for r in rows if r["method"] == "detector:gap@20%") == 5
     table = list(csv.DictReader((out / "detectors.csv").open()))
     all_of = [r for r in table if (r["detector"], r["rate"], r["occupancy"]) == ("gap", "20", "")]
-    assert [(r["flagged"], r["n"], r["counted"], r["realized"]) for r in all_of] == [("1", "4", "4", "0.2")]
+    assert [(r["flagged"], r["n"], r["realized"]) for r in all_of] == [("1", "4", "0.2")]
+    assert [(r["intercepted"], r["counted"]) for r in all_of] == [("1", "2")]
     assert "nan" not in (out / "detectors.csv").read_text().lower()
 
 
