@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from stressrag.aligned.read import read_answers
+    from stressrag.aligned.records import Answer, Passage
+    from stressrag.aligned.score import Evaluation, score_answers
     from stressrag.api import audit, run, sweep, write_report
     from stressrag.collection import Collection, Corpus, Qrels, Queries, load_dataset, load_folder
     from stressrag.errors import StressragError
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from stressrag.retrievers.ranking import Ranking, Views
 
 _HOMES = {
+    "stressrag.aligned.read": ("read_answers",),
+    "stressrag.aligned.records": ("Answer", "Passage"),
+    "stressrag.aligned.score": ("Evaluation", "score_answers"),
     "stressrag.api": ("audit", "run", "sweep", "write_report"),
     "stressrag.collection": ("Collection", "Corpus", "Qrels", "Queries", "load_dataset", "load_folder"),
     "stressrag.errors": ("StressragError",),
@@ -51,13 +57,16 @@ _WHERE = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "BM25",
     "LSA",
+    "Answer",
     "Collection",
     "Corpus",
     "Dense",
     "Embedder",
+    "Evaluation",
     "Hybrid",
     "Metric",
     "Own",
+    "Passage",
     "Qrels",
     "Queries",
     "Ranking",
@@ -73,7 +82,9 @@ __all__ = [
     "load_dataset",
     "load_folder",
     "open_run",
+    "read_answers",
     "run",
+    "score_answers",
     "sweep",
     "write_report",
 ]

@@ -18,7 +18,7 @@ from stressrag.aligned.controls import control_rows, exposure_rows
 from stressrag.aligned.judgments import Labels
 from stressrag.aligned.measures import bounds_of, measure
 from stressrag.aligned.records import Answer, Passage
-from stressrag.aligned.score import score
+from stressrag.aligned.score import score_answers
 from stressrag.aligned.utility import exact_match, f1
 from stressrag.aligned.versus import disagreements, versus
 
@@ -73,7 +73,7 @@ def table_of(n, before, prevented, introduced, clean=0, added=0, removed=0):
 )
 def test_the_papers_numbers(before, prevented, introduced, net, p, clean, added, removed, h, gamma):
     table = table_of(100, before, prevented, introduced, clean, added, removed)
-    (row,) = score(answers_of(table, dataset="hotpotqa", budget=None), labels=["boundary"]).rows
+    (row,) = score_answers(answers_of(table, dataset="hotpotqa", budget=None), labels=["boundary"]).rows
     assert row["n"] == 100
     assert row["counts"]["P"] == prevented
     assert row["counts"]["J"] == introduced
@@ -166,7 +166,7 @@ def test_settings_budgets_and_methods_are_never_pooled():
     ]:
         rows = answers_of([(0, 1, 0, p1)] * 4, method=method, dataset=dataset)
         some += [replace(a, budget=None if a.condition == "clean" else budget) for a in rows]
-    rows = score(list(dict.fromkeys(some)), labels=["boundary"]).rows
+    rows = score_answers(list(dict.fromkeys(some)), labels=["boundary"]).rows
     assert {(r["dataset"], r["budget"], r["method"]): r["r_p1"] for r in rows} == {
         ("a", 1, "x"): 1,
         ("a", 5, "x"): 0,
@@ -302,7 +302,7 @@ def test_method_against_method_and_the_rules_that_disagree():
     answers = [
         replace(a, answer=reject) if (a.method, a.condition) == ("discuss", "poisoned") else a for a in base
     ]
-    e = score(answers, labels=["substring", "endorsed"])
+    e = score_answers(answers, labels=["substring", "endorsed"])
     by_label = {r["label"]: r for r in e.comparisons if r["condition"] == "poisoned"}
     assert by_label["substring"]["difference"] == pytest.approx(0.25)
     assert by_label["endorsed"]["difference"] == pytest.approx(-0.75)
@@ -355,7 +355,7 @@ def test_clean_utility():
     ):
         base = Answer(f"q{q}", "Which river?", before, "clean", split="utility", references=("the Lind",))
         rows += [base, replace(base, method="m", answer=after)]
-    (row,) = score(rows, labels=["boundary"]).utility
+    (row,) = score_answers(rows, labels=["boundary"]).utility
     assert [row[n] for n in ("retained", "lost", "gained", "still_wrong", "abstention_introduced")] == [
         0.25
     ] * 5

@@ -65,7 +65,7 @@ def test_command(page, command, place, capsys, request):
     if names := {"RUN", "RUN_A", "RUN_B"} & set(words):
         finished = request.getfixturevalue("finished")
         words = [finished[w] if w in names else w for w in words]
-    if words[0] == "export":
+    if words[0] == "export" or words[:2] == ["aligned", "init"]:
         words.append("--overwrite")
     if words[0] == "run" and "retriever.target=my_search:Search" in words:
         words.append("dataset=folder")

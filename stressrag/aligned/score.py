@@ -79,7 +79,7 @@ class Evaluation:
         return out
 
 
-def score(
+def score_answers(
     paths: str | Path | Sequence[str | Path] | Sequence[Answer],
     *,
     labels: Sequence[str] = DEFAULT_RULES,

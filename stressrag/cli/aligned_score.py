@@ -52,12 +52,12 @@ def _options(verb: str) -> Options:
 
 def _evaluated(verb: str, args: Namespace, resamples: int) -> Any:
     from stressrag.aligned.labels import DEFAULT_RULES
-    from stressrag.aligned.score import score
+    from stressrag.aligned.score import score_answers
 
     if not args.answers:
         raise StressragError(f"aligned {verb} needs answers, such as: aligned {verb} answers.jsonl")
     names = _list(args.labels) if args.labels is not None else DEFAULT_RULES
-    return score(
+    return score_answers(
         args.answers,
         labels=names,
         judges=args.judge,
