@@ -25,7 +25,7 @@ def answers() -> list[Answer]:
 
     def text(q: int, share: float) -> str:
         if rng.random() < share:
-            return f"I looked at the passages.\n\nTherefore, my answer is:\n\nIt is the Oster {q}, as they state."
+            return f"I looked at the passages.\n\nTherefore, my answer is:\n\nIt is the Oster {q}, they say."
         return f"One passage claims the Oster {q}, but it is the Lind {q} ({rng.random():.3f})."
 
     out = []

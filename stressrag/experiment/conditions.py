@@ -20,7 +20,7 @@ from stressrag.attacks.poison import Recipe
 from stressrag.errors import StressragError, nearest
 from stressrag.retrievers.base import Retriever
 from stressrag.settings.places import choices, config_folder
-from stressrag.settings.schema import Settings
+from stressrag.settings.schema import Retrieving, Settings
 
 _NODES = {"bm25": "bm25", "rank_bm25": "bm25", "lsa": "lsa", "dense": "dense"}
 
@@ -272,7 +272,7 @@ def _clean(c: Condition) -> Condition:
     )
 
 
-def retriever_spec(settings: Settings) -> RetrieverSpec:
+def retriever_spec(settings: Retrieving) -> RetrieverSpec:
     """The retriever that some settings name."""
     r = settings.retriever
     if r.kind == "hybrid":
@@ -284,7 +284,7 @@ def retriever_spec(settings: Settings) -> RetrieverSpec:
     return _leaf(r.kind, settings, r.label)
 
 
-def _leaf(name: str, settings: Settings, label: str | None = None) -> RetrieverSpec:
+def _leaf(name: str, settings: Retrieving, label: str | None = None) -> RetrieverSpec:
     r = settings.retriever
     if name == "python":
         return RetrieverSpec(label or name, name, (("target", r.target),))

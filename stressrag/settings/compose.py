@@ -6,13 +6,13 @@ import copy
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stressrag.errors import StressragError, nearest
 from stressrag.settings.overrides import Wish, grid_lines, hydra_words, parse, parse_value
-from stressrag.settings.places import GRID, config_folder
-from stressrag.settings.schema import BOUNDS, CHOICES, TOKENIZERS, Settings
+from stressrag.settings.places import GRID, MAIN, config_folder
+from stressrag.settings.schema import BOUNDS, CHOICES, TOKENIZERS, Retrieving, Settings
 
 
 def expand(words: Sequence[str]) -> list[Settings]:
@@ -53,7 +53,7 @@ def _product(wishes: list[Wish], *, single: bool) -> Iterator[Settings]:
     asked = {w.key for w in wishes}
     for picks in itertools.product(*(w.values for w in chosen)):
         words = [word for w, text in zip(chosen, picks, strict=True) for word in hydra_words(w.key, text)]
-        base = _compose([*words, *fixed])
+        base = compose_root([*words, *fixed])
         axes = [(w.key, [parse_value(w.key, text) for text in w.values]) for w in several]
         own_grid = {f"attack.{k}": list(v) for k, v in (base.attack.grid or {}).items()}
         axes += [(key, values) for key, values in own_grid.items() if key not in asked]
@@ -69,23 +69,24 @@ def _product(wishes: list[Wish], *, single: bool) -> Iterator[Settings]:
             yield _checked(base, [k for k, _ in axes], values)
 
 
-def _compose(words: list[str]) -> Any:
+def compose_root(words: Sequence[str], root: str = MAIN, schema: type = Settings) -> Any:
+    """What Hydra composes of a root and its words."""
     from hydra import compose, initialize_config_dir
     from hydra.core.config_store import ConfigStore
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    ConfigStore.instance().store(name="schema", node=Settings)
+    ConfigStore.instance().store(name="schema" if root == MAIN else f"{root}_schema", node=schema)
     try:
         if not GlobalHydra.instance().is_initialized():
             initialize_config_dir(str(config_folder()), version_base="1.3")
-        return compose("config", overrides=words)
+        return compose(root, overrides=list(words))
     except (HydraException, OmegaConfBaseException) as e:
-        raise StressragError(_reason(e)) from e
+        raise StressragError(reason(e)) from e
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """What Hydra or OmegaConf object to, on one line, from the innermost cause."""
     while error.__cause__ is not None:
         error = error.__cause__
@@ -107,11 +108,11 @@ def _checked(base: Any, keys: Sequence[str], values: Sequence[Any]) -> Settings:
         try:
             OmegaConf.update(config, key, value)
         except OmegaConfBaseException as e:
-            raise StressragError(_reason(e)) from e
+            raise StressragError(reason(e)) from e
     try:
         settings = OmegaConf.to_object(config)
     except OmegaConfBaseException as e:  # such as an interpolation of something that is not there
-        raise StressragError(_reason(e)) from e
+        raise StressragError(reason(e)) from e
     if not isinstance(settings, Settings):
         raise StressragError("conf/config.yaml does not start from the schema; restore its defaults list")
     check(settings)
@@ -123,7 +124,7 @@ def from_hydra(config: Any) -> Settings:
     return _checked(config, [], [])
 
 
-def value_of(settings: Settings, key: str) -> Any:
+def value_of(settings: Retrieving, key: str) -> Any:
     """The value at a dotted key."""
     for part in key.split("."):
         settings = getattr(settings, part)
@@ -135,28 +136,46 @@ _FEWEST = 100  # resamples
 
 def check(settings: Settings) -> None:
     """Refuse values outside their bounds or choices, and combinations that mean nothing."""
-    for key, valid in CHOICES.items():
-        if value_of(settings, key) not in valid:
-            raise StressragError(
-                f"{key}={value_of(settings, key)}: {nearest(str(value_of(settings, key)), valid)}"
-            )
-    for key, (low, high) in BOUNDS.items():
-        value = value_of(settings, key)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise StressragError(f"{key}={value}: must be a finite number")
-        if value is not None and ((low is not None and value < low) or (high is not None and value > high)):
-            bounds = f"at least {low:,}" + (f" and at most {high:,}" if high is not None else "")
-            raise StressragError(f"{key}={value}: must be {bounds}")
-    for key, names in TOKENIZERS.items():
-        value = value_of(settings, key)
-        if value not in names and ":" not in value:
-            raise StressragError(f"{key}={value}: {nearest(value, names)} (or package.module:function)")
+    check_values(settings, CHOICES, BOUNDS)
+    check_tokenizers(settings, TOKENIZERS)
     if 0 < settings.resamples < _FEWEST:
         raise StressragError(
             f"resamples={settings.resamples}: too few for an interval; 0 for none or at least {_FEWEST}"
         )
     _check_attack(settings)
-    _check_retriever(settings)
+    check_retriever(settings)
+    if settings.defense.names and settings.pool < settings.k:
+        raise StressragError(
+            f"pool={settings.pool} is below k={settings.k}; a defense needs at least k candidates"
+        )
+
+
+def check_values(
+    settings: Retrieving,
+    choices: Mapping[str, Sequence[str]],
+    bounds: Mapping[str, tuple[float | None, float | None]],
+) -> None:
+    """Refuse values outside their choices or bounds."""
+    for key, valid in choices.items():
+        if value_of(settings, key) not in valid:
+            raise StressragError(
+                f"{key}={value_of(settings, key)}: {nearest(str(value_of(settings, key)), valid)}"
+            )
+    for key, (low, high) in bounds.items():
+        value = value_of(settings, key)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise StressragError(f"{key}={value}: must be a finite number")
+        if value is not None and ((low is not None and value < low) or (high is not None and value > high)):
+            ends = f"at least {low:,}" + (f" and at most {high:,}" if high is not None else "")
+            raise StressragError(f"{key}={value}: must be {ends}")
+
+
+def check_tokenizers(settings: Retrieving, tokenizers: Mapping[str, Sequence[str]]) -> None:
+    """Refuse unknown tokenizers; an import path is looked at when it is used."""
+    for key, names in TOKENIZERS.items():
+        value = value_of(settings, key)
+        if value not in names and ":" not in value:
+            raise StressragError(f"{key}={value}: {nearest(value, names)} (or package.module:function)")
 
 
 def _check_attack(settings: Settings) -> None:
@@ -181,16 +200,13 @@ def _check_attack(settings: Settings) -> None:
         raise StressragError(f"attack.targets={a.targets}: give all, a fraction such as 0.25, or [id1,id2]")
 
 
-def _check_retriever(settings: Settings) -> None:
+def check_retriever(settings: Retrieving) -> None:
+    """Refuse a data set or retriever that lacks what it needs."""
     r = settings.retriever
     if r.kind in ("python", "embedder") and not r.target:
         raise StressragError(f"retriever={r.kind} needs retriever.target=package.module:name")
     if r.kind == "hybrid" and len(settings.rrf.retrievers) < 2:
         raise StressragError(f"rrf.retrievers={settings.rrf.retrievers}: fusion takes two or more retrievers")
-    if settings.defense.names and settings.pool < settings.k:
-        raise StressragError(
-            f"pool={settings.pool} is below k={settings.k}; a defense needs at least k candidates"
-        )
     if settings.dataset.path and settings.dataset.name != "folder":
         raise StressragError("dataset.path goes with dataset=folder; write both, or neither")
     if settings.dataset.name == "folder" and not (settings.dataset.path or settings.dataset.corpus):

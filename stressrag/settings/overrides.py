@@ -18,9 +18,9 @@ import yaml
 
 from stressrag.errors import StressragError, nearest
 from stressrag.plugins import entry_point_names
-from stressrag.settings.places import GRID, choices, config_folder, groups, settings
+from stressrag.settings.places import GRID, MAIN, choices, config_folder, groups, settings
 
-LISTS = {"rrf.retrievers", "metrics", "attack.targets", "defense.names"}
+LISTS = {"rrf.retrievers", "metrics", "attack.targets", "defense.names", "pipeline", "budgets", "labels"}
 """Settings whose value is a list; everywhere else a list is several values."""
 
 _WHOLE_RUN = {"output_dir", "overwrite", "workers", "partners", "latency_sample", "metrics"}
@@ -28,7 +28,7 @@ _WHOLE_RUN = {"output_dir", "overwrite", "workers", "partners", "latency_sample"
 
 _MOST_VALUES = 10_000
 
-_SET_BY = {"retriever.kind": "retriever", "attack.name": "attack"}
+_SET_BY = {"retriever.kind": "retriever", "attack.name": "attack", "generator.kind": "generator"}
 
 _PLUGINS = {"retriever": "retrievers", "attack": "attacks", "defense": "defenses"}
 
@@ -55,7 +55,7 @@ def parse_value(key: str, text: str) -> Any:
     return _parse(f"{key}={text}").value()
 
 
-def parse(words: Sequence[str]) -> list[Wish]:
+def parse(words: Sequence[str], root: str = MAIN) -> list[Wish]:
     """Read words such as ``attack.budget=1,3``; a setting named twice keeps its last values.
 
     Raises
@@ -65,29 +65,29 @@ def parse(words: Sequence[str]) -> list[Wish]:
     """
     wishes: dict[str, Wish] = {}
     for word in words:
-        wish = _wish(word)
+        wish = _wish(word, root)
         wishes.pop(wish.key, None)
         wishes[wish.key] = wish
     return list(wishes.values())
 
 
-def _wish(word: str) -> Wish:
+def _wish(word: str, root: str) -> Wish:
     if word.startswith(("+", "~")):
         raise StressragError(f"{word!r}: settings are neither added nor removed; write key=value")
     key, equals, text = word.partition("=")
     if not equals or not key:
         raise StressragError(f"{word!r} is no setting; write key=value, such as attack.budget=5")
-    known_groups = groups()
-    keys = {s.key for s in settings()}
+    known_groups = groups(root)
+    keys = {s.key for s in settings(root)}
     if key in known_groups:
         values = _group_values(key, _parse(word))
         return Wish(key, values, word, group=True)
-    if key == GRID:
+    if key == GRID and root == MAIN:
         if text not in choices(GRID):
             raise StressragError(f"grid={text}: no such grid; {nearest(text, choices(GRID))}")
         return Wish(key, [text], word)
     if key not in keys:
-        raise StressragError(f"unknown setting {key!r}: {_near_key(key, keys | set(known_groups) | {GRID})}")
+        raise StressragError(f"unknown setting {key!r}: {_near_key(key, keys | set(known_groups) | ({GRID} if root == MAIN else set()))}")
     if key in _SET_BY:
         raise StressragError(f"{key} is set by {_SET_BY[key]}=; {nearest(word, choices(_SET_BY[key]))}")
     values = _values(_parse(word), key)

@@ -10,6 +10,12 @@ from stressrag.errors import StressragError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 GRID = "grid"
+MAIN, ALIGNED = "config", "aligned"
+"""The two roots: settings of retrieval runs, and those of ``aligned run``."""
+_GROUPS = {
+    MAIN: ("attack", "dataset", "defense", "preset", "retriever", "statistics"),
+    ALIGNED: ("dataset", "generator", "retriever"),
+}
 
 
 @lru_cache(maxsize=1)
@@ -21,9 +27,9 @@ def config_folder() -> Path:
     raise StressragError(f"the config folder is missing beside {_PACKAGE}; install stressrag again")
 
 
-def groups() -> list[str]:
-    """Names of the config groups."""
-    return sorted(p.name for p in config_folder().iterdir() if p.is_dir() and p.name != GRID)
+def groups(root: str = MAIN) -> list[str]:
+    """Names of the config groups of a root."""
+    return list(_GROUPS[root])
 
 
 def choices(group: str) -> dict[str, str]:
@@ -39,18 +45,18 @@ def _first_comment(path: Path) -> str:
 
 
 class Setting(NamedTuple):
-    """One line of ``conf/config.yaml``: dotted key, default as written, help."""
+    """One line of a root's file in ``conf/``: dotted key, default as written, help."""
 
     key: str
     default: str
     help: str
 
 
-@lru_cache(maxsize=1)
-def settings() -> tuple[Setting, ...]:
+@lru_cache(maxsize=2)
+def settings(root: str = MAIN) -> tuple[Setting, ...]:
     """All settings in the order of the file, read as text: two levels, a comment behind each value."""
     out, node, listing = [], "", False
-    for line in (config_folder() / "config.yaml").read_text("utf-8").split("\n"):
+    for line in (config_folder() / f"{root}.yaml").read_text("utf-8").split("\n"):
         bare, _, comment = line.partition("  #") if "  #" in line else (line, "", "")
         key, colon, default = bare.strip().partition(":")
         if not colon or line.startswith("#") or key.startswith("- "):

@@ -101,8 +101,8 @@ class Defense:
 
 
 @dataclass
-class Settings:
-    """Everything that a condition is made of, and how it is run."""
+class Retrieving:
+    """What a retriever over a collection is made of."""
 
     dataset: Dataset = field(default_factory=Dataset)
     retriever: Retriever = field(default_factory=Retriever)
@@ -110,17 +110,23 @@ class Settings:
     lsa: LSA = field(default_factory=LSA)
     dense: Dense = field(default_factory=Dense)
     rrf: RRF = field(default_factory=RRF)
+    k: int = 10
+    seed: int = 0
+    output_dir: str | None = None
+    overwrite: bool = False
+
+
+@dataclass
+class Settings(Retrieving):
+    """Everything that a condition is made of, and how it is run."""
+
     attack: Attack = field(default_factory=Attack)
     statistics: Statistics = field(default_factory=Statistics)
     defense: Defense = field(default_factory=Defense)
-    k: int = 10
     pool: int = 50
-    seed: int = 0
     ties: str = "clean_first"
     grade: int = 1
     metrics: list[str] = field(default_factory=list)
-    output_dir: str | None = None
-    overwrite: bool = False
     workers: int = 1
     partners: bool = True
     latency_sample: int = 50
@@ -147,6 +153,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "defense.near_similarity": ("lsa", "dense", "tfidf"),
 }
 
+# What retrieval runs and aligned runs have in common is checked in both.
 BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "k": (1, 10_000),
     "pool": (1, 10_000),

@@ -1,0 +1,1 @@
+"""From a corpus to judged answers: attacked queries, contexts, answers under all conditions, files."""

@@ -1,0 +1,128 @@
+"""The typed settings of ``aligned run``; ``conf/aligned.yaml`` has the help texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stressrag.errors import StressragError, nearest
+from stressrag.settings.compose import check_retriever, check_tokenizers, check_values, compose_root, reason
+from stressrag.settings.overrides import LISTS, Wish, hydra_words, parse
+from stressrag.settings.places import ALIGNED
+from stressrag.settings.schema import BOUNDS, CHOICES, TOKENIZERS, Retrieving
+
+
+@dataclass
+class GeneratorSettings:
+    kind: str = "extractive"
+    model: str | None = None
+    base_url: str | None = None
+    key_from: str = "OPENAI_API_KEY"
+    revision: str | None = None
+    target: str | None = None
+    timeout: float = 120.0
+    context: int = 4096
+    threads: int | None = None
+
+
+@dataclass
+class AlignedSettings(Retrieving):
+    """What an aligned run is made of, and how it is run."""
+
+    k: int = 5
+    generator: GeneratorSettings = field(default_factory=GeneratorSettings)
+    pipeline: list[str] = field(default_factory=list)
+    attack: str = "poisonedrag"
+    budgets: list[int] = field(default_factory=list)
+    queries: int | None = None
+    utility: int = 50
+    controls: bool = True
+    targets: str | None = None
+    anchor: bool = True
+    group_size: int = 10
+    labels: list[str] = field(default_factory=list)
+    judge: Any = None
+    overlap_tau: float = 0.55
+    detector: str = "gap"
+    detector_rate: int = 5
+    embedder: str | None = None
+    phrases: str | None = None
+    max_tokens: int = 150
+    concurrency: int | None = None
+    per_minute: float | None = None
+    price_in: float | None = None
+    price_out: float | None = None
+    estimate: bool = False
+    cache: str | None = None
+
+
+_SHARED = ("bm25.", "lsa.", "dense.", "rrf.", "retriever.", "k", "seed")
+_CHOICES = {k: v for k, v in CHOICES.items() if k.startswith(_SHARED[:5])} | {
+    "attack": ("poisonedrag", "split_knowledge", "instruction"),
+}
+_BOUNDS: dict[str, tuple[float | None, float | None]] = {
+    **{k: v for k, v in BOUNDS.items() if k in _SHARED or k.startswith(_SHARED[:5])},
+    "queries": (1, None),
+    "utility": (0, None),
+    "group_size": (1, None),
+    "overlap_tau": (0, None),
+    "detector_rate": (1, 99),
+    "max_tokens": (1, 100_000),
+    "concurrency": (1, 1024),
+    "per_minute": (0.01, None),
+    "price_in": (0, None),
+    "price_out": (0, None),
+    "generator.timeout": (0.1, None),
+    "generator.context": (128, None),
+    "generator.threads": (1, None),
+}
+
+
+def aligned_settings(words: Sequence[str]) -> AlignedSettings:
+    """Checked settings of some words such as ``generator=gguf``.
+
+    Raises
+    ------
+    StressragError
+        For the first word that does not fit.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    wishes = parse(words, ALIGNED)
+    for w in wishes:
+        if len(w.values) > 1 and w.key not in LISTS:
+            raise StressragError(f"aligned run: {w.raw} asks for several; lists are for pipeline, budgets and labels")
+    chosen = [word for w in wishes if w.group for word in hydra_words(w.key, w.values[0])]
+    fixed = [_word(w) for w in wishes if not w.group]
+    try:
+        settings = OmegaConf.to_object(compose_root([*chosen, *fixed], ALIGNED, AlignedSettings))
+    except OmegaConfBaseException as e:
+        raise StressragError(reason(e)) from e
+    if not isinstance(settings, AlignedSettings):
+        raise StressragError("conf/aligned.yaml does not start from its schema; restore its defaults list")
+    _check(settings)
+    return settings
+
+
+def _word(wish: Wish) -> str:
+    """A wish as Hydra takes it; ``a,b`` for a list is ``[a,b]``."""
+    if len(wish.values) == 1:
+        return f"{wish.key}={wish.values[0]}"
+    return f"{wish.key}=[{','.join(v.strip('[]') for v in wish.values)}]"
+
+
+def _check(s: AlignedSettings) -> None:
+    check_values(s, _CHOICES, _BOUNDS)
+    check_tokenizers(s, {k: v for k, v in TOKENIZERS.items() if not k.startswith("attack")})
+    check_retriever(s)
+    if not s.budgets or min(s.budgets) < 1 or len(set(s.budgets)) < len(s.budgets):
+        raise StressragError(f"budgets={s.budgets}: give one or more different whole numbers from 1 on")
+    if s.generator.kind == "python" and not s.generator.target:
+        raise StressragError("generator=python needs generator.target=package.module:factory")
+    from stressrag.aligned.labels import RULES
+
+    for name in s.labels:
+        if name not in RULES:
+            raise StressragError(f"labels: no rule {name!r}; {nearest(name, RULES)}")
