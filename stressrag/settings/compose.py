@@ -172,7 +172,7 @@ def check_values(
 
 def check_tokenizers(settings: Retrieving, tokenizers: Mapping[str, Sequence[str]]) -> None:
     """Refuse unknown tokenizers; an import path is looked at when it is used."""
-    for key, names in TOKENIZERS.items():
+    for key, names in tokenizers.items():
         value = value_of(settings, key)
         if value not in names and ":" not in value:
             raise StressragError(f"{key}={value}: {nearest(value, names)} (or package.module:function)")
