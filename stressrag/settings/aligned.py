@@ -57,6 +57,7 @@ class AlignedSettings(Retrieving):
     cache: str | None = None
 
 
+_ATTACK = "attack"
 _SHARED = ("bm25.", "lsa.", "dense.", "rrf.", "retriever.", "k", "seed")
 _CHOICES = {k: v for k, v in CHOICES.items() if k.startswith(_SHARED[:5])} | {
     "attack": ("poisonedrag", "split_knowledge", "instruction"),
@@ -95,9 +96,14 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
         if len(w.values) > 1 and w.key not in LISTS:
             raise StressragError(f"aligned run: {w.raw} asks for several; lists are for pipeline, budgets and labels")
     chosen = [word for w in wishes if w.group for word in hydra_words(w.key, w.values[0])]
-    fixed = [_word(w) for w in wishes if not w.group]
+    fixed = [_word(w) for w in wishes if not w.group and w.key != _ATTACK]
     try:
-        settings = OmegaConf.to_object(compose_root([*chosen, *fixed], ALIGNED, AlignedSettings))
+        config = compose_root([*chosen, *fixed], ALIGNED, AlignedSettings)
+        # Hydra takes attack= for the group of retrieval attacks, so it is set here.
+        for w in wishes:
+            if w.key == _ATTACK:
+                OmegaConf.update(config, _ATTACK, w.values[0])
+        settings = OmegaConf.to_object(config)
     except OmegaConfBaseException as e:
         raise StressragError(reason(e)) from e
     if not isinstance(settings, AlignedSettings):
