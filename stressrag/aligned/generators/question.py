@@ -1,0 +1,102 @@
+"""What a question asks for: the kind of its answer, and the terms that a passage with the answer should hold."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from stressrag.aligned.conclusion import is_polar
+from stressrag.aligned.phrases import prepare, tokens
+from stressrag.text.stopwords import ENGLISH
+
+# The first that fits decides; a question has often several sentences, so the marks may stand anywhere.
+_KINDS: tuple[tuple[str, str], ...] = (
+    ("person", r"\bwho(?:m|se)?\b"),
+    ("percentage", r"\bper ?cent\b|\bpercentage\b|\b(?:how (?:large|big|high|much)|what|which)\b[^.?]*"
+     r"\b(?:reduction|discount|rebate|share|proportion|interest)\b"),
+    ("ratio", r"\bhow steep\b|\bgradient\b|\bratio\b"),
+    ("length", r"\bhow (?:wide|high|tall|deep|thick|broad|far|low)\b|\b(?:width|height|depth|distance|draught)\b"),
+    ("mass", r"\bhow heavy\b|\b(?:what|which|how much) (?:\w+ )?(?:weight|load|mass)\b|\bweigh\b"),
+    ("temperature", r"\btemperature\b|\bhow (?:hot|cold|warm)\b"),
+    ("speed", r"\bhow fast\b|\b(?:what|which) (?:\w+ )?speed\b"),
+    ("time", r"\b(?:what|which) (?:time|hour)\b|\bo'clock\b"),
+    ("duration", r"\bhow (?:long|soon|often)\b|\b(?:how many|after how many|within how many|what) (?:\w+ )?"
+     r"(?:second|minute|hour|day|night|week|month|year)s?\b|\bfor how long\b|\bhow much (?:\w+ )?time\b"),
+    ("date", r"\bwhen\b(?=[^.?]*\?)|\b(?:what|which) (?:\w+ )?(?:date|day|weekday|month|year)\b"),
+    ("price", r"\b(?:what|how much|how many)\b[^.?;]*\b(?:costs?|price|charged?|charges|fares?|fees?|pays?|paid|"
+     r"fined?|deposit|supplement|worth|compensation|liable|refund(?:ed)?|crowns|dollars|euros|pounds)\b|"
+     r"\bhow much (?:is|are|was|were|does|do|did|will|would|must|for)\b|\bhow dear\b|\bhow expensive\b"),
+    ("quantity", r"\bhow (?:many|much|large|big|strong|old|powerful)\b|"
+     r"\b(?:what|which) (?:\w+ )?(?:number|amount|size|maximum|minimum|limit|quantity)\b"),
+    ("place", r"\bwhere\b(?=[^.?]*\?)"),
+    ("name", r"\b(?:called|named?|titled?|engraved|written|inscription|password|word|inscribed)\b|"
+     r"\b(?:which|what) (?:\w+ )?(?:ship|vessel|boat|steamer|ferry|company|contractor|firm|town|city|village|island|"
+     r"country|port|harbou?r|band|author|newspaper|film|book|song|organi[sz]ation|school|bank|club|team|river)s?\b"),
+)
+_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
+NUMERIC = frozenset(
+    ("percentage", "ratio", "length", "mass", "temperature", "speed", "time", "duration", "price", "quantity")
+)
+_ASKING = frozenset("many much long often far soon large big wide high heavy tell know please called name".split())
+_ENDINGS = ("ations", "ation", "ments", "ment", "ingly", "edly", "ings", "ing", "ies", "ied", "ers", "ed", "er")
+_SHORT_ENDINGS = ("es", "ly", "s", "e", "y")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, read.
+
+    Attributes
+    ----------
+    kind : str
+        ``yes-no``, one of :data:`NUMERIC`, ``date``, ``person``, ``place``, ``name`` or ``phrase``.
+    terms : dict of str to float
+        Its stems with weights: rare and telling words weigh more.
+    words : frozenset of str
+        All its tokens.
+    head : str
+        The stem of what is counted, after *how many* or *what*; ``""`` for none.
+    """
+
+    kind: str
+    terms: dict[str, float]
+    words: frozenset[str]
+    head: str
+
+
+@lru_cache(4096)
+def read_question(text: str) -> Question:
+    """Kind, terms and head of a question."""
+    asked = prepare(text)
+    last = re.split(r"(?<=[.!;:])\s+", asked.strip())[-1]
+    kind = "yes-no" if is_polar(last) else _kind(last) or _kind(asked) or "phrase"
+    head = re.search(r"\b(?:how (?:many|much)|(?:what|which)(?: (?:kind|sort|type|number) of)?) (\w+)", last)
+    names = {stem(w.casefold()) for w in re.findall(r"(?<=\w[\s,] )?(?<![.?!] )(?<!\A)\b[A-Z]\w+", text)}
+    terms = {}
+    for word in (t.text for t in tokens(asked)):
+        if word not in ENGLISH and word not in _ASKING and len(word) > 1:
+            found = stem(word)
+            # Long words are rare words, about; names more than others say what is spoken of.
+            terms[found] = (0.4 + 0.1 * min(len(word), 8)) * (1.5 if found in names else 1.0)
+    return Question(kind, terms, frozenset(t.text for t in tokens(asked)), stem(head[1]) if head else "")
+
+
+def _kind(asked: str) -> str:
+    return next((kind for kind, pattern in _PATTERNS if pattern.search(asked)), "")
+
+
+@lru_cache(65536)
+def stem(word: str) -> str:
+    """A word without its commonest endings, so that *sailing*, *sails* and *sailed* are one."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return _undoubled(word[: -len(ending)])
+    for ending in _SHORT_ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
+            return _undoubled(word[: -len(ending)])
+    return word
+
+
+def _undoubled(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouls" else word
