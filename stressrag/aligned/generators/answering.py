@@ -33,7 +33,7 @@ class Answering:
     per_minute : float, optional
         The most prompts that are begun in a minute (retries of a generator come on top).
     progress : callable, optional
-        Called with the prompts answered so far and all that are to be asked.
+        Called with the prompts dealt with so far and all that are to be asked.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Answering:
     ) -> None:
         """Ask what is missing; prompts are handed out as others end, so that stopping is quick."""
         todo = iter(missing)
-        in_a_row = 0
+        in_a_row = done = 0
         running: dict[Future[Completion], str] = {}
         with ThreadPoolExecutor(self.concurrency) as pool:
             while True:
@@ -116,7 +116,8 @@ class Answering:
                     except Failed as e:
                         failures.append(str(e))
                         in_a_row += 1
-                    self._progress(len(missing) - sum(k not in found for k, _ in missing), len(missing))
+                    done += 1
+                    self._progress(done, len(missing))
                 if in_a_row >= _GIVE_UP:
                     raise StressragError(
                         f"{self.generator.name} failed {in_a_row} times in a row, last: {failures[-1]}; "
@@ -175,8 +176,8 @@ class Answering:
         -------
         dict
             ``distinct`` prompts, of them ``cached`` and ``to_ask``; for the latter ``prompt_tokens`` and
-            ``completion_tokens`` (from those of the cached prompts, else four characters a token and as many
-            as a reply may have), ``seconds`` (``None`` before any answer has been seen) and ``cost`` (``None``
+            ``completion_tokens`` (judged by the cached prompts, else four characters a token and as many as
+            a reply may have), ``seconds`` (``None`` before any answer has been seen) and ``cost`` (``None``
             without both prices).
         """
         distinct = {prompt_hash(self.identity, p): p for p in prompts}

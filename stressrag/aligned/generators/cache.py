@@ -1,13 +1,13 @@
 """Answers kept on disk under the hash of what was asked of which generator.
 
-Every entry is a file of its own, ``ab/cd/<hash>.json``, written beside its place and moved there in one step:
-a killed process loses the answer it was waiting for and nothing else, processes need no server between them, and
-single entries can be looked at, copied or deleted. One database file would save inodes, but is not safe on
-network drives and all would be lost with it. Entries hold a checksum; one that is broken counts as missing.
+Every entry is a file of its own, ``ab/cd/<hash>.json``, written beside its place and moved there in one
+step: a killed process loses the answer it was waiting for and nothing else, processes need no server between
+them, and single entries can be looked at, copied or deleted. One database file would save inodes, but is not
+safe on network drives and all would be lost with it. Entries hold a checksum; a broken one counts as missing.
 
-Whoever asks holds the lock of the prompt, so that two processes do not ask the same at once. Locks are a bounded
-number of files, each for all hashes of one beginning: lock files of their own would double the files, and
-removing them is not safe while others wait.
+Whoever asks holds the lock of the prompt, so that two processes do not ask the same at once. Locks are a
+bounded number of files, each for all hashes of one beginning: lock files of their own would double the number of
+files, and removing them is not safe while others wait.
 """
 
 from __future__ import annotations

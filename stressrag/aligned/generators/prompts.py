@@ -11,9 +11,9 @@
 
     Answer:
 
-Passages may be hostile. What stands at the beginning of a line is ours alone: all further lines of a passage or
-of the question are indented, so that no text can pass for a next passage or for another question. Taking the
-indentation away gives the texts back exactly.
+Passages may be hostile. What stands at the beginning of a line is ours alone: all further lines of a passage
+or of the question are indented, so that no text can pass for a next passage or for another question. Taking
+the indentation away gives the texts back exactly.
 """
 
 from __future__ import annotations

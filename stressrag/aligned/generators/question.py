@@ -13,33 +13,67 @@ from stressrag.text.stopwords import ENGLISH
 # The first that fits decides; a question has often several sentences, so the marks may stand anywhere.
 _KINDS: tuple[tuple[str, str], ...] = (
     ("person", r"\bwho(?:m|se)?\b"),
-    ("percentage", r"\bper ?cent\b|\bpercentage\b|\b(?:how (?:large|big|high|much)|what|which)\b[^.?]*"
-     r"\b(?:reduction|discount|rebate|share|proportion|interest)\b"),
+    (
+        "percentage",
+        r"\bper ?cent\b|\bpercentage\b|\b(?:how (?:large|big|high|much)|what|which)\b[^.?]*"
+        r"\b(?:reduction|discount|rebate|share|proportion|interest)\b",
+    ),
     ("ratio", r"\bhow steep\b|\bgradient\b|\bratio\b"),
-    ("length", r"\bhow (?:wide|high|tall|deep|thick|broad|far|low)\b|\b(?:width|height|depth|distance|draught)\b"),
+    (
+        "length",
+        r"\bhow (?:wide|high|tall|deep|thick|broad|far|low)\b|\b(?:width|height|depth|distance|draught)\b",
+    ),
     ("mass", r"\bhow heavy\b|\b(?:what|which|how much) (?:\w+ )?(?:weight|load|mass)\b|\bweigh\b"),
     ("temperature", r"\btemperature\b|\bhow (?:hot|cold|warm)\b"),
     ("speed", r"\bhow fast\b|\b(?:what|which) (?:\w+ )?speed\b"),
     ("time", r"\b(?:what|which) (?:time|hour)\b|\bo'clock\b"),
-    ("duration", r"\bhow (?:long|soon|often)\b|\b(?:how many|after how many|within how many|what) (?:\w+ )?"
-     r"(?:second|minute|hour|day|night|week|month|year)s?\b|\bfor how long\b|\bhow much (?:\w+ )?time\b"),
+    (
+        "duration",
+        r"\bhow (?:long|soon|often)\b|\b(?:how many|after how many|within how many|what) (?:\w+ )?"
+        r"(?:second|minute|hour|day|night|week|month|year)s?\b|\bfor how long\b|\bhow much (?:\w+ )?time\b",
+    ),
     ("date", r"\bwhen\b(?=[^.?]*\?)|\b(?:what|which) (?:\w+ )?(?:date|day|weekday|month|year)\b"),
-    ("price", r"\b(?:what|how much|how many)\b[^.?;]*\b(?:costs?|price|charged?|charges|fares?|fees?|pays?|paid|"
-     r"fined?|deposit|supplement|worth|compensation|liable|refund(?:ed)?|crowns|dollars|euros|pounds)\b|"
-     r"\bhow much (?:is|are|was|were|does|do|did|will|would|must|for)\b|\bhow dear\b|\bhow expensive\b"),
-    ("quantity", r"\bhow (?:many|much|large|big|strong|old|powerful)\b|"
-     r"\b(?:what|which) (?:\w+ )?(?:number|amount|size|maximum|minimum|limit|quantity)\b"),
+    (
+        "price",
+        r"\b(?:what|how much|how many)\b[^.?;]*\b(?:costs?|price|charged?|charges|fares?|fees?|pays?|paid|"
+        r"fined?|deposit|supplement|worth|compensation|liable|refund(?:ed)?|crowns|dollars|euros|pounds)\b|"
+        r"\bhow much (?:is|are|was|were|does|do|did|will|would|must|for)\b|\bhow dear\b|\bhow expensive\b",
+    ),
+    (
+        "quantity",
+        r"\bhow (?:many|much|large|big|strong|old|powerful)\b|"
+        r"\b(?:what|which) (?:\w+ )?(?:number|amount|size|maximum|minimum|limit|quantity)\b",
+    ),
     ("place", r"\bwhere\b(?=[^.?]*\?)"),
-    ("name", r"\b(?:called|named?|titled?|engraved|written|inscription|password|word|inscribed)\b|"
-     r"\b(?:which|what) (?:\w+ )?(?:ship|vessel|boat|steamer|ferry|company|contractor|firm|town|city|village|island|"
-     r"country|port|harbou?r|band|author|newspaper|film|book|song|organi[sz]ation|school|bank|club|team|river)s?\b"),
+    (
+        "name",
+        r"\b(?:called|named?|titled?|engraved|written|inscription|password|word|inscribed)\b|"
+        r"\b(?:which|what) (?:\w+ )?(?:ship|vessel|boat|steamer|ferry|company|contractor|firm|town|city|village|island|"
+        r"country|port|harbou?r|band|author|newspaper|film|book|song|organi[sz]ation|school|bank|club|team|river)s?\b",
+    ),
 )
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
 NUMERIC = frozenset(
     ("percentage", "ratio", "length", "mass", "temperature", "speed", "time", "duration", "price", "quantity")
 )
-_ASKING = frozenset("many much long often far soon large big wide high heavy tell know please called name".split())
-_ENDINGS = ("ations", "ation", "ments", "ment", "ingly", "edly", "ings", "ing", "ies", "ied", "ers", "ed", "er")
+_ASKING = frozenset(
+    ["many", "much", "long", "often", "far", "soon", "large", "big", "wide", "high", "heavy", "tell", "know", "please", "called", "name"]
+)
+_ENDINGS = (
+    "ations",
+    "ation",
+    "ments",
+    "ment",
+    "ingly",
+    "edly",
+    "ings",
+    "ing",
+    "ies",
+    "ied",
+    "ers",
+    "ed",
+    "er",
+)
 _SHORT_ENDINGS = ("es", "ly", "s", "e", "y")
 
 
