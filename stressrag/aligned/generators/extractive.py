@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,21 @@ from stressrag.aligned.generators.base import Completion, Generator, Prompt
 from stressrag.aligned.generators.prompts import read_passages_prompt
 from stressrag.aligned.generators.question import NUMERIC, Question, read_question, stem
 from stressrag.aligned.generators.spans import Span, sentences, spans
+from stressrag.aligned.generators.thesaurus import relatives
 from stressrag.aligned.phrases import phrase, prepare, tokens
+from stressrag.text.stopwords import ENGLISH
 
 VERSION = 1  # to be raised whenever any answer changes: cached answers are kept under it
 UNKNOWN = "I don't know."
 _ENOUGH = 0.45  # the part of a question's weight that must occur in a passage
-_NEIGHBOR = 0.5  # what a term in the sentence before or after counts
+_RELATED = 0.6  # what a word of about the same meaning counts
+_CAUSE = re.compile(
+    r"\b(?:because|since|due|owing|caused?|cause|reason|led|from|after|struck|found|fault|fell|broke|by)\b",
+    re.I,
+)
+_PAST = re.compile(
+    r"\b(?:used to|until|instead of|formerly|previously|no longer|larger? than before|was once)\b", re.I
+)
 _ALSO = {"length": ("duration",), "place": (), "quantity": ("ratio",), "date": ("time",)}
 
 
@@ -90,45 +99,67 @@ def _read(prompt: Prompt) -> tuple[str, tuple[str, ...]]:
 
 def _candidates(asked: Question, passages: Sequence[str]) -> Iterator[_Candidate]:
     stems = [[_stems(s) for s in sentences(p)] for p in passages]
-    weights = _idf(asked, stems)
-    total = sum(asked.terms.values()) or 1.0
+    weights = _weights(asked, stems)
+    # A long question of which half is found says more than a short one of which half is found.
+    scale = (len(asked.terms) / 10) ** 0.25
     for number, (passage, there) in enumerate(zip(passages, stems, strict=True)):
-        everywhere = set().union(*there) if there else set()
-        confidence = sum(w for t, w in asked.terms.items() if t in everywhere) / total
-        around = sum(w for t, w in weights.items() if t in everywhere)
+        around = _shared(weights, frozenset().union(*there))
         for i, sentence in enumerate(sentences(passage)):
-            near = set().union(*there[max(i - 1, 0) : i + 2])
-            hit = sum(w * (1 if t in there[i] else _NEIGHBOR if t in near else 0) for t, w in weights.items())
-            score = 0.6 * hit + 0.4 * around
-            for span, fit in _spans(asked, sentence):
-                yield _Candidate(span.text, phrase(span.text), number, score + 0.3 * fit, confidence)
+            own = _shared(weights, there[i])
+            near = _shared(weights, frozenset().union(*there[max(i - 1, 0) : i + 2]))
+            score = 0.4 * own + 0.3 * near + 0.3 * around
+            for span, fit in _spans(asked, sentence, there[i]):
+                sure = scale * (around + near) / 2
+                yield _Candidate(span.text, phrase(span.text), number, score + 0.3 * fit, sure)
 
 
-def _spans(asked: Question, sentence: str) -> Iterator[tuple[Span, float]]:
-    """The candidates of a sentence, each with how well it stands there, 0 to 1."""
-    if asked.kind in ("phrase", "yes-no"):
-        yield Span(sentence, 0, len(sentence)), 0.0
+def _spans(asked: Question, sentence: str, there: frozenset[str]) -> Iterator[tuple[Span, float]]:
+    """The candidates of a sentence, each with how well it stands there, about 0 to 1."""
+    # A passage may repeat the question: that is no answer to it.
+    if sentence.endswith("?") or there <= set(asked.terms):
+        return
+    head = bool(asked.head) and _share(asked.head, there) > 0
+    if asked.kind in ("phrase", "cause", "yes-no"):
+        fit = 0.5 * head + (0.5 if asked.kind == "cause" and _CAUSE.search(sentence) else 0.0)
+        yield Span(sentence, 0, len(sentence)), fit
         return
     words = [(stem(t.text), t.start) for t in tokens(prepare(sentence))]
-    marks = [start for word, start in words if word in asked.terms]
-    for i, kind in enumerate((asked.kind, *_ALSO.get(asked.kind, ()))):
+    marks = [start for word, start in words if _share(word, asked.terms.keys())]
+    for kind in (asked.kind, *_ALSO.get(asked.kind, ())):
         for span in spans(sentence, kind):
             form = phrase(span.text)
-            if not form or set(form) <= asked.words:
+            fresh = sum(word not in asked.words and word not in ENGLISH for word in form)
+            if not fresh:
                 continue
             near = sum(1 / (1 + min(abs(span.start - m), abs(span.end - m)) / 20) for m in marks)
-            head = 0.5 if asked.kind in NUMERIC and asked.head in map(stem, form) else 0.0
-            yield span, (near / (len(marks) or 1) + head) / (i + 1)
+            fit = near / (len(marks) or 1)
+            if kind in NUMERIC:
+                fit += 0.5 * (bool(asked.head) and _share(asked.head, set(map(stem, form))) > 0)
+                fit -= 0.3 * bool(_PAST.search(sentence, max(span.start - 30, 0), span.end + 25))
+            elif kind in ("person", "name"):
+                # A first word has its capital anyway; full names are likelier meant than parts.
+                fit += 0.3 * (fresh > 1) - 0.4 * (span.start == 0) - 0.4 * (fresh < len(form))
+            yield span, fit
 
 
 def _stems(sentence: str) -> frozenset[str]:
     return frozenset(stem(t.text) for t in tokens(prepare(sentence)))
 
 
-def _idf(asked: Question, stems: Sequence[Sequence[frozenset[str]]]) -> dict[str, float]:
-    """The weights of the question's terms, higher where few passages hold the term; they sum to 1."""
-    n = len(stems)
-    held = {t: sum(any(t in s for s in there) for there in stems) for t in asked.terms}
-    raw = {t: w * math.log(1 + (n + 1) / (held[t] + 0.5)) for t, w in asked.terms.items()}
+def _share(term: str, there: Collection[str]) -> float:
+    """How well a term is found among stems: itself, a word of about the same meaning, or not."""
+    return 1.0 if term in there else _RELATED if any(r in there for r in relatives(term)) else 0.0
+
+
+def _shared(weights: dict[str, float], there: frozenset[str]) -> float:
+    return sum(w * _share(t, there) for t, w in weights.items())
+
+
+def _weights(asked: Question, stems: Sequence[Sequence[frozenset[str]]]) -> dict[str, float]:
+    """The weights of the question's terms, lower where many passages hold the term; they sum to 1."""
+    n = len(stems) or 1
+    whole = [frozenset().union(*there) for there in stems]
+    held = {t: sum(_share(t, there) > 0 for there in whole) for t in asked.terms}
+    raw = {t: w * math.log(1 + n / max(held[t], 1)) for t, w in asked.terms.items()}
     total = sum(raw.values()) or 1.0
     return {t: w / total for t, w in raw.items()}

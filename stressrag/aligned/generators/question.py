@@ -11,14 +11,34 @@ from stressrag.aligned.phrases import prepare, tokens
 from stressrag.text.stopwords import ENGLISH
 
 # The first that fits decides; a question has often several sentences, so the marks may stand anywhere.
+_ASKS = r"(?:is|are|was|were|do|does|did|will|would|can|could|may|must|should|has|have|had)"
+_UNITS_OF_TIME = r"(?:second|minute|hour|day|night|week|month|year)s?"
+_THINGS_WITH_NAMES = (
+    r"(?:ship|vessel|boat|steamer|ferry|company|contractor|firm|town|city|village|island|country|port|harbou?r|"
+    r"band|author|newspaper|film|book|song|organi[sz]ation|school|bank|club|team|river)s?"
+)
 _KINDS: tuple[tuple[str, str], ...] = (
-    ("person", r"\bwho(?:m|se)?\b"),
+    ("person", r"\bwho(?:m|se)?\b(?=[^.?]*\?)"),
+    (
+        "cause",
+        r"\bwhy\b|\bcause\b|\breason\b|\b(?:what|which) (?:\w+ )?(?:fault|defect|caused|made)\b|\bwhat had\b",
+    ),
+    (
+        "price",
+        r"\b(?:what|how much|how many)\b[^.?;]*\b(?:costs?|price|charged?|charges|fares?|fees?|pays?|paid|"
+        r"fined?|deposit|supplement|worth|compensation|liable|refund(?:ed)?|crowns|dollars|euros|pounds)\b",
+    ),
     (
         "percentage",
         r"\bper ?cent\b|\bpercentage\b|\b(?:how (?:large|big|high|much)|what|which)\b[^.?]*"
         r"\b(?:reduction|discount|rebate|share|proportion|interest)\b",
     ),
     ("ratio", r"\bhow steep\b|\bgradient\b|\bratio\b"),
+    (
+        "duration",
+        r"\bhow (?:long|soon|often)\b|\b(?:how many|after how many|within how many|what) (?:\w+ )?"
+        rf"{_UNITS_OF_TIME}\b|\bfor how long\b|\bhow much (?:\w+ )?time\b|\bhow far on foot\b",
+    ),
     (
         "length",
         r"\bhow (?:wide|high|tall|deep|thick|broad|far|low)\b|\b(?:width|height|depth|distance|draught)\b",
@@ -28,28 +48,22 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("speed", r"\bhow fast\b|\b(?:what|which) (?:\w+ )?speed\b"),
     ("time", r"\b(?:what|which) (?:time|hour)\b|\bo'clock\b"),
     (
-        "duration",
-        r"\bhow (?:long|soon|often)\b|\b(?:how many|after how many|within how many|what) (?:\w+ )?"
-        r"(?:second|minute|hour|day|night|week|month|year)s?\b|\bfor how long\b|\bhow much (?:\w+ )?time\b",
+        "date",
+        rf"(?:^|[,;:.] )(?:and |but |since )?when {_ASKS}\b|"
+        r"\b(?:what|which) (?:\w+ )?(?:date|day|weekday|month|year)\b",
     ),
-    ("date", r"\bwhen\b(?=[^.?]*\?)|\b(?:what|which) (?:\w+ )?(?:date|day|weekday|month|year)\b"),
-    (
-        "price",
-        r"\b(?:what|how much|how many)\b[^.?;]*\b(?:costs?|price|charged?|charges|fares?|fees?|pays?|paid|"
-        r"fined?|deposit|supplement|worth|compensation|liable|refund(?:ed)?|crowns|dollars|euros|pounds)\b|"
-        r"\bhow much (?:is|are|was|were|does|do|did|will|would|must|for)\b|\bhow dear\b|\bhow expensive\b",
-    ),
+    ("price", rf"\bhow much {_ASKS}\b|\bhow (?:dear|expensive)\b"),
+    ("name", r"\b(?:what|which|under) (?:\w+ )?number\b"),
     (
         "quantity",
         r"\bhow (?:many|much|large|big|strong|old|powerful)\b|"
-        r"\b(?:what|which) (?:\w+ )?(?:number|amount|size|maximum|minimum|limit|quantity)\b",
+        r"\b(?:what|which|is|are) (?:\w+ )?(?:amount|size|maximum|minimum|limit|quantity|largest|smallest|most)\b",
     ),
-    ("place", r"\bwhere\b(?=[^.?]*\?)"),
+    ("place", r"(?:^|[,;:.] )(?:and |but )?where\b"),
     (
         "name",
-        r"\b(?:called|named?|titled?|engraved|written|inscription|password|word|inscribed)\b|"
-        r"\b(?:which|what) (?:\w+ )?(?:ship|vessel|boat|steamer|ferry|company|contractor|firm|town|city|village|island|"
-        r"country|port|harbou?r|band|author|newspaper|film|book|song|organi[sz]ation|school|bank|club|team|river)s?\b",
+        r"\b(?:called|named|titled|engraved|written|inscription|password|word|inscribed)\b|"
+        rf"\b(?:which|what) (?:\w+ )?{_THINGS_WITH_NAMES}\b",
     ),
 )
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
@@ -57,7 +71,24 @@ NUMERIC = frozenset(
     ("percentage", "ratio", "length", "mass", "temperature", "speed", "time", "duration", "price", "quantity")
 )
 _ASKING = frozenset(
-    ["many", "much", "long", "often", "far", "soon", "large", "big", "wide", "high", "heavy", "tell", "know", "please", "called", "name"]
+    [
+        "many",
+        "much",
+        "long",
+        "often",
+        "far",
+        "soon",
+        "large",
+        "big",
+        "wide",
+        "high",
+        "heavy",
+        "tell",
+        "know",
+        "please",
+        "called",
+        "name",
+    ]
 )
 _ENDINGS = (
     "ations",
@@ -84,7 +115,7 @@ class Question:
     Attributes
     ----------
     kind : str
-        ``yes-no``, one of :data:`NUMERIC`, ``date``, ``person``, ``place``, ``name`` or ``phrase``.
+        ``yes-no``, ``cause``, one of :data:`NUMERIC`, ``date``, ``person``, ``place``, ``name`` or ``phrase``.
     terms : dict of str to float
         Its stems with weights: rare and telling words weigh more.
     words : frozenset of str
@@ -105,7 +136,9 @@ def read_question(text: str) -> Question:
     asked = prepare(text)
     last = re.split(r"(?<=[.!;:])\s+", asked.strip())[-1]
     kind = "yes-no" if is_polar(last) else _kind(last) or _kind(asked) or "phrase"
-    head = re.search(r"\b(?:how (?:many|much)|(?:what|which)(?: (?:kind|sort|type|number) of)?) (\w+)", last)
+    head = re.search(
+        rf"\b(?:how (?:many|much)|(?:what|which)(?: (?:kind|sort|type|number) of)?) (?!{_ASKS}\b)(\w+)", last
+    )
     names = {stem(w.casefold()) for w in re.findall(r"(?<=\w[\s,] )?(?<![.?!] )(?<!\A)\b[A-Z]\w+", text)}
     terms = {}
     for word in (t.text for t in tokens(asked)):
