@@ -6,8 +6,8 @@ them, and single entries can be looked at, copied or deleted. One database file 
 safe on network drives and all would be lost with it. Entries hold a checksum; a broken one counts as missing.
 
 Whoever asks holds the lock of the prompt, so that two processes do not ask the same at once. Locks are a
-bounded number of files, each for all hashes of one beginning: lock files of their own would double the number of
-files, and removing them is not safe while others wait.
+bounded number of files, each for all hashes of one beginning: lock files of their own would double the number
+of files, and removing them is not safe while others wait.
 """
 
 from __future__ import annotations

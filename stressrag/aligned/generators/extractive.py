@@ -2,8 +2,9 @@
 
 It takes the place of a language model where there is none, for tests and for a first look, and says so
 (``stand_in``). Of a question it reads what kind of answer is asked for; the sentences that share most with the
-question give the candidates, and passages that give the same candidate support each other. Where too little of
-the question occurs in any passage it does not know. It is gullible like any reader that trusts its passages.
+question give the candidates, and passages that give the same candidate support each other. Numbers, dates and
+names are answered by the candidate alone, all else by two sentences, yes or no before them. Where too little
+of the question occurs in any passage, it does not know. It is as gullible as any reader of its passages.
 """
 
 from __future__ import annotations
@@ -24,16 +25,21 @@ from stressrag.text.stopwords import ENGLISH
 
 VERSION = 1  # to be raised whenever any answer changes: cached answers are kept under it
 UNKNOWN = "I don't know."
-_ENOUGH = 0.45  # the part of a question's weight that must occur in a passage
+_ENOUGH = 0.39  # the part of a question's weight that must occur in a passage
 _RELATED = 0.6  # what a word of about the same meaning counts
+_SHORT = NUMERIC | {"person", "name", "date"}  # kinds that are answered by the candidate alone
+_ASKED = re.compile(r"^[ \t]*(?:Question|Query):[ \t]*(\S.*)$", re.MULTILINE)
+_ASKED_INSIDE = re.compile(r"\b(?:Question|Query):[ \t]*(\S.*)$", re.MULTILINE)
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|none|cannot|nobody|nothing|neither|forbidden|prohibited|refused|without)\b|n['’]t\b",
+    re.I,
+)
 _CAUSE = re.compile(
     r"\b(?:because|since|due|owing|caused?|cause|reason|led|from|after|struck|found|fault|fell|broke|by)\b",
     re.I,
 )
-_PAST = re.compile(
-    r"\b(?:used to|until|instead of|formerly|previously|no longer|larger? than before|was once)\b", re.I
-)
-_ALSO = {"length": ("duration",), "place": (), "quantity": ("ratio",), "date": ("time",)}
+_PAST = re.compile(r"\b(?:used to|until|instead of|formerly|previously|no longer|was once)\b", re.I)
+_ALSO = {"length": ("duration",), "quantity": ("ratio",), "date": ("time",)}
 
 
 class ExtractiveReader(Generator):
@@ -58,23 +64,23 @@ class ExtractiveReader(Generator):
 
     def complete(self, prompt: Prompt) -> Completion:
         text = self.answer(*_read(prompt))
-        words = text.split(" ")
-        cut = len(words) > prompt.max_tokens
-        return Completion(" ".join(words[: prompt.max_tokens]), "length" if cut else "stop")
+        ends = [at for stop in prompt.stop if stop and (at := text.find(stop)) >= 0]
+        words = (text[: min(ends)] if ends else text).split(" ")
+        kept = words[: prompt.max_tokens]
+        return Completion(" ".join(kept), "stop" if len(kept) == len(words) else "length")
 
     def answer(self, question: str, passages: Sequence[str]) -> str:
         """The answer to a question from passages, or :data:`UNKNOWN`."""
         asked = read_question(question)
-        candidates = list(_candidates(asked, passages))
-        if not candidates or max(c.confidence for c in candidates) < self.threshold:
+        candidates = [c for c in _candidates(asked, passages) if c.confidence >= self.threshold]
+        if not asked.terms or not candidates:
             return UNKNOWN
-        candidates = [c for c in candidates if c.confidence >= self.threshold]
         support: dict[tuple[str, ...], dict[int, float]] = {}
         for c in candidates:
             scores = support.setdefault(c.form, {})
             scores[c.passage] = max(scores.get(c.passage, 0.0), c.score)
-        best = max(candidates, key=lambda c: (sum(support[c.form].values()), c.score))
-        return best.text
+        # Of equals the first counts, so that the answer does not depend on anything but the prompt.
+        return max(candidates, key=lambda c: (sum(support[c.form].values()), c.score)).text
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,8 @@ def _read(prompt: Prompt) -> tuple[str, tuple[str, ...]]:
     """Question and passages of any prompt; without a question both are empty."""
     if found := read_passages_prompt(prompt):
         return found
-    m = re.search(r"^.*?\b(?:Question|Query):[ \t]*(.+)$", prompt.user, re.MULTILINE)
+    at_start = list(_ASKED.finditer(prompt.user))
+    m = at_start[-1] if at_start else _ASKED_INSIDE.search(prompt.user)
     if not m:
         return "", ()
     rest = prompt.user[: m.start()] + "\n" + prompt.user[m.end() :]
@@ -104,13 +111,22 @@ def _candidates(asked: Question, passages: Sequence[str]) -> Iterator[_Candidate
     scale = (len(asked.terms) / 10) ** 0.25
     for number, (passage, there) in enumerate(zip(passages, stems, strict=True)):
         around = _shared(weights, frozenset().union(*there))
-        for i, sentence in enumerate(sentences(passage)):
+        whole = sentences(passage)
+        for i, sentence in enumerate(whole):
             own = _shared(weights, there[i])
             near = _shared(weights, frozenset().union(*there[max(i - 1, 0) : i + 2]))
             score = 0.4 * own + 0.3 * near + 0.3 * around
             for span, fit in _spans(asked, sentence, there[i]):
-                sure = scale * (around + near) / 2
-                yield _Candidate(span.text, phrase(span.text), number, score + 0.3 * fit, sure)
+                sure = scale * (0.7 * around + 0.3 * near)
+                text = span.text if asked.kind in _SHORT else _quoted(whole, i)
+                if asked.kind == "yes-no":
+                    text = f"{'No' if _NEGATION.search(sentence) else 'Yes'}. {text}"
+                yield _Candidate(text, phrase(span.text), number, score + 0.3 * fit, sure)
+
+
+def _quoted(whole: Sequence[str], i: int) -> str:
+    """A sentence with the next one, since the first often but names what the second then says."""
+    return " ".join(s for s in whole[i : i + 2] if not s.endswith("?"))
 
 
 def _spans(asked: Question, sentence: str, there: frozenset[str]) -> Iterator[tuple[Span, float]]:

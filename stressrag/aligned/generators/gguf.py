@@ -118,7 +118,7 @@ def _loaded(path: Path, n_ctx: int, threads: int) -> _Run:
 
 
 def _xllamacpp(path: Path, n_ctx: int, threads: int) -> _Run:
-    import xllamacpp
+    import xllamacpp  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     p = xllamacpp.CommonParams()
     p.model.path = str(path)
@@ -140,7 +140,7 @@ def _xllamacpp(path: Path, n_ctx: int, threads: int) -> _Run:
 
 
 def _llama_cpp(path: Path, n_ctx: int, threads: int) -> _Run:
-    import llama_cpp
+    import llama_cpp  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     model = llama_cpp.Llama(str(path), n_ctx=n_ctx, n_threads=threads, verbose=False)
 

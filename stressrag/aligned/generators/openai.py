@@ -1,4 +1,4 @@
-"""Any endpoint that speaks OpenAI's ``/chat/completions``: vLLM, Ollama, a llama.cpp server, hosted models."""
+"""Any endpoint that speaks OpenAI's ``/chat/completions``: vLLM, Ollama, llama.cpp, hosted models."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class OpenAIChat(Generator):
         self.name = name or model.rstrip("/").rsplit("/", 1)[-1]
         self.concurrency = int(concurrency)
         self.notes: list[str] = []
-        self._identity = {
+        self._identity: dict[str, Any] = {
             "kind": "openai",
             "base_url": self.base_url,
             "model": model,

@@ -1,4 +1,4 @@
-"""What a question asks for: the kind of its answer, and the terms that a passage with the answer should hold."""
+"""What a question asks for: the kind of its answer, and the terms that a passage with it should hold."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ _KINDS: tuple[tuple[str, str], ...] = (
         r"\bwhy\b|\bcause\b|\breason\b|\b(?:what|which) (?:\w+ )?(?:fault|defect|caused|made)\b|\bwhat had\b",
     ),
     (
+        "percentage",
+        r"\b(?:what|which|how many) (?:\w+ )?(?:per ?cent|percentage|reduction|discount|rebate|share|proportion|interest)\b|"
+        r"\bhow (?:large|big|high|much)\b[^.?]*\b(?:reduction|discount|rebate|share|proportion|interest)\b|"
+        r"\bby how much\b[^.?]*\b(?:raised?|cut|lower(?:ed)?|reduced?|rise|rose|increased?|fall|fell)\b",
+    ),
+    (
         "price",
         r"\b(?:what|how much|how many)\b[^.?;]*\b(?:costs?|price|charged?|charges|fares?|fees?|pays?|paid|"
         r"fined?|deposit|supplement|worth|compensation|liable|refund(?:ed)?|crowns|dollars|euros|pounds)\b",
-    ),
-    (
-        "percentage",
-        r"\bper ?cent\b|\bpercentage\b|\b(?:how (?:large|big|high|much)|what|which)\b[^.?]*"
-        r"\b(?:reduction|discount|rebate|share|proportion|interest)\b",
     ),
     ("ratio", r"\bhow steep\b|\bgradient\b|\bratio\b"),
     (
         "duration",
         r"\bhow (?:long|soon|often)\b|\b(?:how many|after how many|within how many|what) (?:\w+ )?"
-        rf"{_UNITS_OF_TIME}\b|\bfor how long\b|\bhow much (?:\w+ )?time\b|\bhow far on foot\b",
+        rf"{_UNITS_OF_TIME}\b|\bfor how long\b|\bhow much (?:\w+ )?time\b|\bhow far on foot\b|\bhow much (?:notice|warning|longer)\b|\b(?:what|which) (?:\w+ )?(?:duration|interval|notice)\b",
     ),
     (
         "length",
-        r"\bhow (?:wide|high|tall|deep|thick|broad|far|low)\b|\b(?:width|height|depth|distance|draught)\b",
+        r"\bhow (?:wide|high|tall|deep|thick|broad|far|low)\b|\b(?:what|which) (?:\w+ )?(?:length|width|height|depth|distance|draught)\b",
     ),
     ("mass", r"\bhow heavy\b|\b(?:what|which|how much) (?:\w+ )?(?:weight|load|mass)\b|\bweigh\b"),
     ("temperature", r"\btemperature\b|\bhow (?:hot|cold|warm)\b"),
@@ -49,10 +50,10 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("time", r"\b(?:what|which) (?:time|hour)\b|\bo'clock\b"),
     (
         "date",
-        rf"(?:^|[,;:.] )(?:and |but |since )?when {_ASKS}\b|"
+        rf"(?:^|[,;:.] )(?:and |but |since |until |till |by |from )?when {_ASKS}\b|"
         r"\b(?:what|which) (?:\w+ )?(?:date|day|weekday|month|year)\b",
     ),
-    ("price", rf"\bhow much {_ASKS}\b|\bhow (?:dear|expensive)\b"),
+    ("price", rf"\bhow much {_ASKS}\b|\b(?:what|which) (?:\w+ )?sum\b|\bhow (?:dear|expensive)\b"),
     ("name", r"\b(?:what|which|under) (?:\w+ )?number\b"),
     (
         "quantity",
@@ -71,24 +72,8 @@ NUMERIC = frozenset(
     ("percentage", "ratio", "length", "mass", "temperature", "speed", "time", "duration", "price", "quantity")
 )
 _ASKING = frozenset(
-    [
-        "many",
-        "much",
-        "long",
-        "often",
-        "far",
-        "soon",
-        "large",
-        "big",
-        "wide",
-        "high",
-        "heavy",
-        "tell",
-        "know",
-        "please",
-        "called",
-        "name",
-    ]
+    ("many", "much", "long", "often", "far", "soon", "large", "big", "wide", "high", "heavy")
+    + ("tell", "know", "please", "called", "name")
 )
 _ENDINGS = (
     "ations",
@@ -117,7 +102,7 @@ class Question:
     kind : str
         ``yes-no``, ``cause``, one of :data:`NUMERIC`, ``date``, ``person``, ``place``, ``name`` or ``phrase``.
     terms : dict of str to float
-        Its stems with weights: rare and telling words weigh more.
+        Its stems with weights: longer words weigh more.
     words : frozenset of str
         All its tokens.
     head : str
@@ -139,13 +124,11 @@ def read_question(text: str) -> Question:
     head = re.search(
         rf"\b(?:how (?:many|much)|(?:what|which)(?: (?:kind|sort|type|number) of)?) (?!{_ASKS}\b)(\w+)", last
     )
-    names = {stem(w.casefold()) for w in re.findall(r"(?<=\w[\s,] )?(?<![.?!] )(?<!\A)\b[A-Z]\w+", text)}
     terms = {}
     for word in (t.text for t in tokens(asked)):
         if word not in ENGLISH and word not in _ASKING and len(word) > 1:
-            found = stem(word)
-            # Long words are rare words, about; names more than others say what is spoken of.
-            terms[found] = (0.4 + 0.1 * min(len(word), 8)) * (1.5 if found in names else 1.0)
+            # Long words are rare words, about.
+            terms[stem(word)] = 0.4 + 0.1 * min(len(word), 8)
     return Question(kind, terms, frozenset(t.text for t in tokens(asked)), stem(head[1]) if head else "")
 
 

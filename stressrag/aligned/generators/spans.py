@@ -19,14 +19,14 @@ _MONEY = r"crowns?|dollars?|euros?|pounds?|cents?|pence|francs?|yen|rupees?|rubl
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DAYS = "Mondays?|Tuesdays?|Wednesdays?|Thursdays?|Fridays?|Saturdays?|Sundays?"
 _UNITS = {
-    "duration": r"seconds?|minutes?|mins?|hours?|hrs?|days?|nights?|weeks?|fortnights?|months?|quarters?|years?|"
-    r"decades?|centuries",
+    "duration": r"seconds?|minutes?|mins?|hours?|hrs?|days?|nights?|weeks?|fortnights?|months?|quarters?|"
+    r"years?|decades?|centuries",
     "price": _MONEY,
-    "length": r"mm|cm|km|m|millimet(?:re|er)s?|centimet(?:re|er)s?|met(?:re|er)s?|kilomet(?:re|er)s?|miles?|feet|foot|"
-    r"ft|inch(?:es)?|yards?|fathoms?|cables?",
+    "length": r"mm|cm|km|m|(?:milli|centi|kilo)?met(?:re|er)s?|miles?|feet|foot|ft|inch(?:es)?|yards?|"
+    r"fathoms?|cables?",
     "mass": r"kg|g|t|kilos?|kilograms?|grams?|tonnes?|tons?|pounds?|lbs?|stone",
     "temperature": r"degrees?(?:\s[CF]\b|\s(?:Celsius|Fahrenheit))?|°\s?[CF]",
-    "speed": r"knots?|km/h|mph|m/s|(?:met(?:re|er)s?|kilomet(?:re|er)s?|miles?)\s(?:an?|per)\s(?:second|hour)",
+    "speed": r"knots?|km/h|mph|m/s|(?:(?:kilo)?met(?:re|er)s?|miles?)\s(?:an?|per)\s(?:second|hour)",
     "percentage": r"per\s?cent|%",
 }
 _EXTRA = r"(?:\s(?:an?|per|each)\s[a-z]+(?:-[a-z]+)?)?"
@@ -39,9 +39,10 @@ _OTHER: dict[str, str] = {
     "date": rf"(?:the\s)?(?:\b(?:first|second|third|fourth|last)\s)?\b(?:{_DAYS})\b|"
     rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)?\s)?(?:{_MONTHS})\b(?:\s\d{{1,2}}\b)?(?:,?\s\d{{4}}\b)?|\b(?:1[0-9]|20)\d\d\b",
     "person": rf"(?:(?:Mr|Mrs|Ms|Miss|Dr|Captain|Capt|Sir|Lady|Prof)\.?\s)?{_NAME}",
-    "name": rf"[\"“]([^\"”\n]{{2,60}})[\"”]|\b(?:number\s)?\d{{3,}}\b|\b[A-Z]{{2,}}(?:[-&][A-Z]+)*\b|{_NAME}",
-    "place": r"\b(?:in|on|at|by|behind|under|inside|opposite|beside|near|above|below|over|from|to|off|outside)\s"
-    rf"(?:the\s|a\s|an\s|its\s|her\s|his\s)?[^,.;:!?]{{2,60}}|{_NAME}",
+    "name": rf"[\"“]([^\"”\n]{{2,60}})[\"”]|\b(?:number\s)?\d{{3,}}\b|"
+    rf"\b[A-Z]{{2,}}(?:[-&][A-Z]+)*\b|{_NAME}",
+    "place": r"\b(?:in|on|at|by|behind|under|inside|opposite|beside|near|above|below|over|from|to|off|outside)"
+    rf"\s(?:the\s|a\s|an\s|its\s|her\s|his\s)?[^,.;:!?]{{2,60}}|{_NAME}",
 }
 
 
@@ -75,17 +76,22 @@ def spans(sentence: str, kind: str) -> Iterator[Span]:
             yield Span(text, m.start(inner), m.start(inner) + len(text))
 
 
+_LONGEST = 1000
 _ENDS = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+|\n+")
 _SHORT = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|No|Jr|Sr|Prof|Capt|etc|e\.g|i\.e|approx|vs)|(?:^|\s)[A-Z])\.\Z")
 
 
 @lru_cache(4096)
 def sentences(text: str) -> tuple[str, ...]:
-    """The sentences of a text as written; line breaks end one, shortened words and initials do not."""
+    """The sentences of a text as written; line breaks end one, shortened words and initials do not.
+
+    What goes on for more than a thousand characters is cut: it is no sentence, and would take long.
+    """
     out: list[str] = []
     for piece in _ENDS.split(text):
         if out and _SHORT.search(out[-1]):
             out[-1] += " " + piece
-        elif piece.strip():
-            out.append(piece.strip())
+        else:
+            piece = piece.strip()
+            out += [piece[i : i + _LONGEST] for i in range(0, len(piece), _LONGEST)]
     return tuple(out)

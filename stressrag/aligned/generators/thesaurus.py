@@ -152,7 +152,6 @@ ring jewellery brooch
 hat clothing clothes coat
 luggage baggage bag suitcase
 key lock locked
-green carpet floor deck
 lamp light lantern lit
 shift duty roster
 """
