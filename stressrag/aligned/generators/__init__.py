@@ -1,0 +1,1 @@
+"""Answer generators behind one interface, and their cache."""
