@@ -1,7 +1,8 @@
 """Defenses around an answer generator, all run on the same saved contexts.
 
-After *Prevented is Not Protected* (arXiv 2610.40742, section 3 and Appendix D), which compares pipelines on one
-retrieved context each, so that retrieval cannot differ. :mod:`~stressrag.aligned.pipelines.registry` lists them.
+After *Prevented is Not Protected* (arXiv 2610.40742, section 3 and Appendix D), which compares pipelines
+on one retrieved context each, so that retrieval cannot differ.
+:mod:`~stressrag.aligned.pipelines.registry` lists them.
 """
 
 from stressrag.aligned.pipelines.base import Outcome, Pipeline, Stage, Steps, run_pipelines

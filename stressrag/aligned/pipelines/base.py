@@ -8,6 +8,7 @@ in one batch, from a cache, or by a script in a test.
 from __future__ import annotations
 
 import abc
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from stressrag.errors import StressragError
 
 ABSTENTION = "I don't know."
 """What a pipeline answers that abstains without asking the generator, or with too little to ask about."""
+_BREAKS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Pipeline(abc.ABC):
 
     @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Everything that decides the result, in JSON values: instructions, models, thresholds, substitutes."""
+        """Everything that decides the result, in JSON values: instructions, models, thresholds."""
 
     @abc.abstractmethod
     def steps(self, question: str, passages: Sequence[Passage]) -> Steps:
@@ -148,6 +150,18 @@ def outcome(answer: str, stages: Sequence[Stage], notes: Sequence[str] = ()) -> 
         if (n := s.finishes.count("length"))
     ]
     return Outcome(answer.strip(), tuple(stages), (*notes, *cut))
+
+
+def inset(text: str) -> str:
+    """A text inside a prompt: its further lines are indented, so that none can pass for a field of it."""
+    return _BREAKS.sub("\n    ", text)
+
+
+def check_counts(name: str, **counts: int) -> None:
+    """Refuse parameters of a pipeline that are not whole numbers from 1."""
+    for parameter, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise StressragError(f"pipeline {name!r}: {parameter}={value!r} must be a whole number from 1")
 
 
 # ---- running many ------------------------------------------------------------------------------------

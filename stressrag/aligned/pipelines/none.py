@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stressrag.aligned.generators.base import Completion, Prompt
 from stressrag.aligned.generators.prompts import passages_prompt
-from stressrag.aligned.pipelines.base import Outcome, Pipeline, Stage, Steps, asked, outcome
+from stressrag.aligned.pipelines.base import Outcome, Pipeline, Stage, Steps, asked, check_counts, outcome
 from stressrag.aligned.records import NO_DEFENSE, Passage
 
 MAX_TOKENS = 150
@@ -30,6 +30,7 @@ class OnePrompt(Pipeline):
     instruction = INSTRUCTION
 
     def __init__(self, max_tokens: int = MAX_TOKENS):
+        check_counts(self.name, max_tokens=max_tokens)
         self.max_tokens = max_tokens
 
     def settings(self) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class NoDefense(OnePrompt):
 
 
 def answer_from(
-    prompt: Any,
+    prompt: Callable[[str, Sequence[str]], Prompt],
     question: str,
     passages: Sequence[Passage],
     kept: Sequence[int],
