@@ -106,14 +106,49 @@ def gather(paths: Iterable[str | Path], log: ProblemLog) -> list[Answer]:
             answers += _read_file(file, defaults, log)
         if len(answers) == before and not log.problems():
             log.error(str(s.path), None, "holds no answers")
-    return _without_repeats(answers)
+    return _without_repeats(_joined(answers, log))
+
+
+def _joined(answers: Sequence[Answer], log: ProblemLog) -> list[Answer]:
+    """Answers that name their context by id, with its passages."""
+    tables: dict[Path, dict[str, tuple[Passage, ...]]] = {}
+    out = []
+    for a in answers:
+        if a.context_id and a.context is None:
+            home = Path(a.file).parent
+            if home not in tables:
+                tables[home] = _contexts_beside(home, log)
+            if a.context_id in tables[home]:
+                a = replace(a, context=tables[home][a.context_id])
+            elif tables[home]:
+                log.error(a.file, a.line, f"no context {a.context_id!r} in contexts.jsonl")
+        out.append(a)
+    return out
+
+
+def _contexts_beside(home: Path, log: ProblemLog) -> dict[str, tuple[Passage, ...]]:
+    for path in (home / "contexts.jsonl", home.parent / "contexts.jsonl"):
+        if path.is_file():
+            out = {}
+            for number, row in _json_lines(path, log):
+                problems: list[str] = []
+                passages = _context(row.get("passages"), problems)
+                for p in problems:
+                    log.error(str(path), number, p)
+                if passages is not None:
+                    out[str(row.get("context_id"))] = passages
+            return out
+    return {}
 
 
 def _files(s: Source) -> list[tuple[Path, dict[str, Any]]]:
     """The files of a source with what holds for their rows."""
     if not s.path.is_dir():
         return [(s.path, s.settings)]
+    if (s.path / "answers").is_dir():  # an aligned run
+        return _files(Source(s.path / "answers", s.settings))
     there = sorted(p for p in s.path.iterdir() if p.name.endswith(_SUFFIXES) and not p.name.startswith("."))
+    there = [p for p in there if _stem(p) != "contexts"]
     named = {p: _stem(p) for p in there if _stem(p) in HARNESS or is_condition(_stem(p))}
     if not named:
         if not there:

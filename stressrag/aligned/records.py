@@ -93,6 +93,8 @@ class Answer:
         Where the references come from.
     context : tuple of Passage or None
         The passages that the system saw, in order; ``None``: not saved.
+    context_id : str
+        Instead of the passages: their id in ``contexts.jsonl`` beside the file (or beside its folder).
     file, line : str, int
         Where the row was read.
     """
@@ -114,6 +116,7 @@ class Answer:
     references: tuple[str, ...] = ()
     reference_source: str = ""
     context: tuple[Passage, ...] | None = None
+    context_id: str = ""
     file: str = field(default="", compare=False)
     line: int = field(default=0, compare=False)
 
@@ -222,6 +225,7 @@ SCHEMA: dict[str, Any] = {
                 },
             },
         },
+        "context_id": {**_TEXT, "description": "of a row of contexts.jsonl beside the file or its folder"},
         "metadata": {"type": "object", "description": "yours; not read"},
     },
 }

@@ -9,6 +9,7 @@ from stressrag.errors import StressragError, nearest
 
 # Verb → module of this package, function there, what it does.
 VERBS = {
+    "run": ("aligned_run", "main", "retrieve, answer under all conditions, judge, score and report"),
     "score": (
         "aligned_score",
         "score_main",
@@ -46,8 +47,8 @@ def usage() -> str:
     verbs = "\n".join(f"  {name:13} {what}" for name, (_, _, what) in VERBS.items())
     return f"""usage: python -m stressrag aligned VERB …
 
-Scores any defense of a RAG system from saved answers: for each query one answer with clean and one with
-poisoned retrieval, each without and with the defense.
+Evaluates defenses of a RAG system: for each query one answer with clean and one with poisoned retrieval, each
+without and with the defense. run makes the answers; the other verbs work on answers that were saved.
 
 verbs:
 {verbs}

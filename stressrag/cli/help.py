@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stressrag.settings.places import GRID, choices, groups, settings
+from stressrag.settings.places import GRID, MAIN, choices, groups, settings
 
 
-def settings_help(verb: str, what: str, examples: Sequence[str], *, grid: bool = False) -> str:
+def settings_help(
+    verb: str, what: str, examples: Sequence[str], *, grid: bool = False, root: str = MAIN
+) -> str:
     """Groups with their choices, settings with their defaults, and examples."""
     lines = [
         what,
@@ -18,11 +20,11 @@ def settings_help(verb: str, what: str, examples: Sequence[str], *, grid: bool =
     ]
     lines += [f"  python -m stressrag {e}" for e in examples]
     lines += ["", "groups:"]
-    names = [*groups(), GRID] if grid else groups()
+    names = [*groups(root), GRID] if grid else groups(root)
     for group in names:
         lines.append(f"  {group}=")
         lines += [f"    {name:20} {text}" for name, text in choices(group).items()]
     lines += ["", "settings (default):"]
-    for s in settings():
+    for s in settings(root):
         lines.append(f"  {s.key + '=' + s.default:44} {s.help}".rstrip())
     return "\n".join(lines)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from stressrag.errors import StressragError, nearest
 from stressrag.settings.compose import check_retriever, check_tokenizers, check_values, compose_root, reason
@@ -27,6 +26,12 @@ class GeneratorSettings:
 
 
 @dataclass
+class JudgeSettings(GeneratorSettings):
+    kind: str | None = None  # type: ignore[assignment]
+    max_tokens: int = 300
+
+
+@dataclass
 class AlignedSettings(Retrieving):
     """What an aligned run is made of, and how it is run."""
 
@@ -42,7 +47,7 @@ class AlignedSettings(Retrieving):
     anchor: bool = True
     group_size: int = 10
     labels: list[str] = field(default_factory=list)
-    judge: Any = None
+    judge: JudgeSettings = field(default_factory=JudgeSettings)
     overlap_tau: float = 0.55
     detector: str = "gap"
     detector_rate: int = 5
@@ -94,7 +99,9 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
     wishes = parse(words, ALIGNED)
     for w in wishes:
         if len(w.values) > 1 and w.key not in LISTS:
-            raise StressragError(f"aligned run: {w.raw} asks for several; lists are for pipeline, budgets and labels")
+            raise StressragError(
+                f"aligned run: {w.raw} asks for several; lists are for pipeline, budgets and labels"
+            )
     chosen = [word for w in wishes if w.group for word in hydra_words(w.key, w.values[0])]
     fixed = [_word(w) for w in wishes if not w.group and w.key != _ATTACK]
     try:
@@ -125,6 +132,9 @@ def _check(s: AlignedSettings) -> None:
     check_retriever(s)
     if not s.budgets or min(s.budgets) < 1 or len(set(s.budgets)) < len(s.budgets):
         raise StressragError(f"budgets={s.budgets}: give one or more different whole numbers from 1 on")
+    kinds = ("same", "extractive", "openai", "gguf", "transformers", "python")
+    if s.judge.kind is not None and s.judge.kind not in kinds:
+        raise StressragError(f"judge.kind={s.judge.kind}: {nearest(s.judge.kind, kinds)}")
     if s.generator.kind == "python" and not s.generator.target:
         raise StressragError("generator=python needs generator.target=package.module:factory")
     from stressrag.aligned.labels import RULES

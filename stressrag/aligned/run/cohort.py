@@ -48,7 +48,12 @@ class Attacked:
 
 
 def cohort(
-    attack: str, collection: Collection, *, file: str | None = None, group_size: int = GROUP_SIZE
+    attack: str,
+    collection: Collection,
+    *,
+    file: str | None = None,
+    group_size: int = GROUP_SIZE,
+    anchor: bool = True,
 ) -> list[Attacked]:
     """The attacked queries of an attack.
 
@@ -66,6 +71,8 @@ def cohort(
         own targets.
     group_size : int
         Of targets from a file, in file order; the paper groups by ten.
+    anchor : bool
+        Split knowledge: whether the question stands before the injected passage, which gets it retrieved.
 
     Raises
     ------
@@ -73,7 +80,7 @@ def cohort(
         When the collection has no such targets or the file cannot be read.
     """
     if attack == "split_knowledge":
-        return _triples(collection)
+        return _triples(collection, anchor)
     found = _from_file(Path(file).expanduser(), collection, group_size) if file else _own(collection)
     if attack == "instruction":
         found = [_instructed(a) for a in found]
@@ -83,7 +90,7 @@ def cohort(
 def _own(collection: Collection) -> list[Attacked]:
     if not collection.targets:
         raise StressragError(
-            f"{collection.name} has no targets (aligned.jsonl); give attack.file=FILE, a JSON file as PoisonedRAG "
+            f"{collection.name} has no targets (aligned.jsonl); give targets=FILE, a JSON file as PoisonedRAG "
             "releases it, or use dataset=pellmore"
         )
     return [
@@ -114,13 +121,14 @@ def _instructed(a: Attacked) -> Attacked:
     )  # fmt: skip
 
 
-def _triples(collection: Collection) -> list[Attacked]:
+def _triples(collection: Collection, anchor: bool) -> list[Attacked]:
     if not collection.triples:
         raise StressragError(f"{collection.name} has no split-knowledge triples; use dataset=pellmore")
     # Each candidate is a group of its own: one injected passage and no foreign ones.
     return [
         Attacked(
-            t.id, t.query, t.target, (t.answer,) if t.answer else (), t.id, (t.injected,),
+            t.id, t.query, t.target, (t.answer,) if t.answer else (), t.id,
+            (_planted(t.query, t.injected) if anchor else t.injected,),
             frozenset([t.support_document]), "collection",
         )
         for t in collection.triples
@@ -131,17 +139,17 @@ def _from_file(path: Path, collection: Collection, group_size: int) -> list[Atta
     try:
         value: Any = json.loads(path.read_bytes())
     except OSError as e:
-        raise StressragError(f"attack.file={path}: cannot be read: {e.strerror or e}") from e
+        raise StressragError(f"targets={path}: cannot be read: {e.strerror or e}") from e
     except ValueError as e:
-        raise StressragError(f"attack.file={path}: not JSON: {e}") from e
+        raise StressragError(f"targets={path}: not JSON: {e}") from e
     rows = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(rows, list) or not rows or not all(isinstance(r, dict) for r in rows):
-        raise StressragError(f"attack.file={path}: no list or object of targets")
+        raise StressragError(f"targets={path}: no list or object of targets")
     out = []
     for i, row in enumerate(rows):
         missing = [n for n in ("question", "incorrect answer", "adv_texts") if n not in row]
         if missing:
-            raise StressragError(f"attack.file={path}: target {i + 1} has no {missing[0]!r}")
+            raise StressragError(f"targets={path}: target {i + 1} has no {missing[0]!r}")
         query_id = str(row.get("id", i))
         judged = collection.qrels[query_id] if query_id in collection.qrels else {}
         right = row.get("correct answer")

@@ -11,8 +11,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from stressrag.aligned.records import Passage
 from stressrag.aligned.run.cohort import Attacked
 from stressrag.collection.model import Collection
@@ -47,7 +45,9 @@ class Context:
     def id(self) -> str:
         """A hash of the query and all that the passages are, under which a context is stored once."""
         shown = [self.query_id, [[p.id, p.text, p.score, p.role, p.owner] for p in self.passages]]
-        return hashlib.sha256(json.dumps(shown, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        return hashlib.sha256(
+            json.dumps(shown, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        ).hexdigest()[:24]
 
 
 def retrieve(
@@ -105,14 +105,10 @@ def _planted(attacked: Sequence[Attacked], budget: int) -> tuple[list[str], list
     """All poison of a budget, whose it is, and what each query sees of it: its group's."""
     texts = [t for a in attacked for t in a.poison[:budget]]
     owners = [a.query_id for a in attacked for _ in range(budget)]
-    names = list(dict.fromkeys(a.group for a in attacked))
-    views = [
-        np.array([i * budget + j for i, a in enumerate(attacked) if a.group == g for j in range(budget)], np.int64)
-        for g in names
-    ]
-    indptr = np.concatenate(([0], np.cumsum([len(v) for v in views]))).astype(np.int64)
-    of_query = np.array([names.index(a.group) for a in attacked], np.int64)
-    return texts, owners, Views(indptr, np.concatenate(views), of_query)
+    of_group: dict[str, list[int]] = {}
+    for i, a in enumerate(attacked):
+        of_group.setdefault(a.group, []).extend(range(i * budget, (i + 1) * budget))
+    return texts, owners, Views.of([of_group[a.group] for a in attacked])
 
 
 def _contexts(

@@ -1,0 +1,211 @@
+"""Carrying out an aligned run: answers under all conditions, judgments, report; each in files of its own.
+
+``contexts.jsonl`` holds what was retrieved, ``answers/NAME.jsonl`` the answers of a pipeline, joined to it by
+``context_id``, ``traces/NAME.jsonl`` every stage with prompt hashes and raw texts. Scoring again asks nothing, and
+a pipeline whose settings change is answered again without touching the others.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from stressrag.aligned.generators.answering import Answering, prompt_hash
+from stressrag.aligned.generators.base import Generator
+from stressrag.aligned.pipelines.base import Outcome, Pipeline, run_pipelines
+from stressrag.aligned.records import CONDITIONS, NO_DEFENSE
+from stressrag.aligned.run.contexts import Context
+from stressrag.aligned.run.plan import Plan, detector_contexts, make_plan, plan_hash, skeleton
+from stressrag.aligned.score import Evaluation, score_answers
+from stressrag.collection.places import cache_root
+from stressrag.errors import StressragError
+from stressrag.experiment.conditions import digest
+from stressrag.records.files import write_json, write_text
+from stressrag.settings.aligned import AlignedSettings
+
+MEND = "choose another output_dir"
+Say = Callable[[str], None]
+
+
+def quiet(_: str) -> None:
+    """Say nothing."""
+
+
+def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Evaluation]:
+    """Retrieve, answer, judge and score; what is there already is not done again.
+
+    Parameters
+    ----------
+    settings : AlignedSettings
+        Checked settings.
+    say : callable
+        Told what is being done.
+
+    Raises
+    ------
+    StressragError
+        When something cannot be had or some prompts could not be answered; all answers so far are cached.
+    """
+    plan = make_plan(settings, say)
+    folder = plan.folder
+    _prepare(plan, folder)
+    answering = answering_of(plan, say)
+    for pipeline in plan.pipelines:
+        answer_pipeline(plan, pipeline, folder, answering, say)
+    judged = _judge(plan, folder, say)
+    return plan, evaluate_run(plan, folder, judged, say)
+
+
+def answering_of(plan: Plan, say: Say, generator: Generator | None = None) -> Answering:
+    """The plan's generator, or another one, with the cache of its answers."""
+    asked = generator or plan.generator
+    s = plan.settings
+    cache = Path(s.cache).expanduser() if s.cache else cache_root() / "answers"
+    begun = [-1]
+
+    def progress(done: int, of: int) -> None:
+        if of > 1 and 20 * done // of != begun[0]:
+            begun[0] = 20 * done // of
+            say(f"  {done} of {of} prompts answered by {asked.name}")
+
+    return Answering(asked, cache, concurrency=s.concurrency, per_minute=s.per_minute, progress=progress)
+
+
+def _prepare(plan: Plan, folder: Path) -> None:
+    """The folder with its config and contexts; refused where it holds something else."""
+    config = {k: v for k, v in asdict(plan.settings).items() if k not in ("cache", "overwrite", "estimate")}
+    identity = digest([sorted(c.id + c.condition for c in plan.contexts), plan.generator.identity()])
+    there = folder / "run.json"
+    if folder.exists() and any(folder.iterdir()):
+        if plan.settings.overwrite:
+            shutil.rmtree(folder)
+        elif not there.exists():
+            raise StressragError(f"{folder} is not empty and holds no aligned run; {MEND}")
+        elif json.loads(there.read_bytes())["identity"] != identity:
+            raise StressragError(
+                f"{folder} holds a run with other contexts or another generator; choose another output_dir, or "
+                "overwrite=true to replace it (cached answers stay)"
+            )
+    stored = {c.id: c for c in plan.contexts}
+    write_text(folder / "contexts.jsonl", "".join(_line(_context_row(c)) for c in stored.values()), MEND)
+    write_json(folder / "config.json", config, MEND)
+    run = {"identity": identity, "generator": plan.generator.identity(), "notes": plan.notes}
+    run["pipelines"] = {p.name: p.settings() for p in plan.pipelines}
+    write_json(there, run, MEND)
+
+
+def _line(row: Any) -> str:
+    return json.dumps(row, ensure_ascii=False, sort_keys=False, default=str) + "\n"
+
+
+def _context_row(c: Context) -> dict[str, Any]:
+    return {"context_id": c.id, "query_id": c.query_id, "passages": [asdict(p) for p in c.passages]}
+
+
+def jobs_of(plan: Plan, pipeline: Pipeline) -> list[Context]:
+    """The contexts that a pipeline answers from: a defense has no controls of its own."""
+    every = [c for c in plan.contexts if c.split != "calibration"]
+    if pipeline.name == NO_DEFENSE:
+        return every
+    return [c for c in every if c.condition in CONDITIONS]
+
+
+def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Answering, say: Say) -> None:
+    """Answer all contexts of a pipeline, unless its files are there with the same settings."""
+    path = folder / "answers" / f"{_file(pipeline.name)}.jsonl"
+    stamp = path.with_suffix(".json")
+    wanted = plan_hash(plan, pipeline)
+    if path.exists() and stamp.exists() and json.loads(stamp.read_bytes()).get("hash") == wanted:
+        say(f"{pipeline.name}: answered before")
+        return
+    contexts = jobs_of(plan, pipeline)
+    say(f"{pipeline.name}: answering {len(contexts)} contexts")
+    questions = [_question(plan, c) for c in contexts]
+    jobs = [(pipeline, q, c.passages) for q, c in zip(questions, contexts, strict=True)]
+    outcomes = run_pipelines(jobs, answering.complete)
+    rows, traces = [], []
+    for c, o in zip(contexts, outcomes, strict=True):
+        method = pipeline.name
+        rows.append(_line(replace(skeleton(plan, c, method, o.answer), context_id=c.id).row()))
+        traces.append(_line(_trace(c, method, o, answering)))
+    write_text(folder / "traces" / path.name, "".join(traces), MEND)
+    write_text(path, "".join(rows), MEND)
+    write_json(stamp, {"hash": wanted, "settings": pipeline.settings()}, MEND)
+
+
+def _question(plan: Plan, c: Context) -> str:
+    return plan.by_id[c.query_id].question
+
+
+def _file(name: str) -> str:
+    from stressrag.experiment.conditions import slug
+
+    return slug(name)
+
+
+def _trace(c: Context, method: str, o: Outcome, answering: Answering) -> dict[str, Any]:
+    """An answer's stages: prompts by hash, replies whole."""
+    stages = []
+    for stage in o.stages:
+        row = stage.row()
+        row["prompts"] = [prompt_hash(answering.identity, p) for p in stage.prompts]
+        stages.append(row)
+    place = {"query_id": c.query_id, "condition": c.condition, "budget": c.budget, "split": c.split}
+    return {**place, "method": method, "context_id": c.id, "stages": stages, "notes": list(o.notes)}
+
+
+def estimate(plan: Plan, say: Say = quiet) -> dict[str, Any]:
+    """How many prompts the first round of each pipeline asks, and what that takes; nothing is asked."""
+    answering = answering_of(plan, say)
+    s = plan.settings
+    prompts = []
+    for pipeline in plan.pipelines:
+        for c in jobs_of(plan, pipeline):
+            steps = pipeline.steps(_question(plan, c), c.passages)
+            try:
+                prompts += next(steps)
+            except StopIteration:
+                continue
+            finally:
+                steps.close()
+    return answering.estimate(prompts, input_price=s.price_in, output_price=s.price_out)
+
+
+def _judge(plan: Plan, folder: Path, say: Say) -> Path | None:
+    """Judgments of every distinct answer, where a judge is asked for."""
+    if plan.settings.judge.kind is None:
+        return None
+    from stressrag.aligned.run.judging import judge_answers
+
+    return judge_answers(plan, folder, say)
+
+
+def evaluate_run(plan: Plan, folder: Path, judged: Path | None, say: Say) -> Evaluation:
+    """Score the answers of a run folder and write the report."""
+    from stressrag.aligned.detector_output import write_detection
+    from stressrag.aligned.read import read_answers
+
+    answers = read_answers([folder])
+    detectors = None
+    if plan.detection is not None:
+        from stressrag.aligned.detect import evaluate
+
+        names = [d.name for d in plan.detection.detectors]
+        rates = sorted({c.rate for made in plan.detection.thresholds.values() for c in made})
+        write_detection(evaluate(detector_contexts(plan, answers), names, rates), folder)
+        detectors = folder / "detectors.json"
+    say("scoring")
+    evaluation = score_answers(
+        answers,
+        labels=plan.settings.labels,
+        judges=[judged] if judged else [],
+        detectors=detectors,
+        seed=plan.settings.seed,
+    )
+    evaluation.notes[:0] = plan.notes
+    evaluation.write(folder)
+    return evaluation

@@ -1,0 +1,266 @@
+"""What an aligned run answers: its collection, queries, contexts, generator and pipelines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from stressrag.aligned.contexts import Context as DetectorContext
+from stressrag.aligned.contexts import context_of
+from stressrag.aligned.generators.base import Generator
+from stressrag.aligned.generators.registry import make_generator
+from stressrag.aligned.pipelines.base import Pipeline
+from stressrag.aligned.pipelines.registry import get_pipeline
+from stressrag.aligned.records import NO_DEFENSE, Answer
+from stressrag.aligned.run.cohort import Attacked, chosen, cohort
+from stressrag.aligned.run.contexts import Context, clean_contexts, controls, retrieve
+from stressrag.collection import Collection, load_dataset
+from stressrag.errors import StressragError
+from stressrag.experiment.conditions import RetrieverSpec, digest, retriever_spec, slug
+from stressrag.retrievers.base import Retriever
+from stressrag.settings.aligned import AlignedSettings, GeneratorSettings
+
+# Settings that decide how a run is carried out, not what comes of it.
+_HOW = ("output_dir", "overwrite", "cache", "concurrency", "per_minute", "estimate", "price_in", "price_out")
+
+
+@dataclass
+class Plan:
+    """A run, with its contexts retrieved and nothing answered.
+
+    Attributes
+    ----------
+    settings : AlignedSettings
+        As asked.
+    collection : Collection
+        Retrieved from.
+    attacked, held_out : list of Attacked
+        The attacked queries, and those of the utility split.
+    contexts : list of Context
+        Clean and poisoned contexts, controls, and those of the utility and calibration splits.
+    generator : Generator
+        What answers.
+    pipelines : list of Pipeline
+        ``none`` first.
+    detection : Detection or None
+        Detectors calibrated on the collection's calibration queries, where it has enough of them.
+    notes : list of str
+        What a reader of the report should know.
+    """
+
+    settings: AlignedSettings
+    collection: Collection
+    attacked: list[Attacked]
+    held_out: list[Attacked]
+    contexts: list[Context]
+    generator: Generator
+    pipelines: list[Pipeline]
+    detection: Any = None
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def by_id(self) -> dict[str, Attacked]:
+        """The queries by their id."""
+        return {a.query_id: a for a in (*self.attacked, *self.held_out)}
+
+    @cached_property
+    def _calibration(self) -> dict[str, str]:
+        return dict(zip(self.collection.calibration.ids, self.collection.calibration.texts, strict=True))
+
+    def calibration_text(self, query_id: str) -> str:
+        """The text of a calibration query."""
+        return self._calibration[query_id]
+
+    @property
+    def folder(self) -> Path:
+        """Where the run's files go."""
+        s = self.settings
+        if s.output_dir:
+            return Path(s.output_dir).expanduser()
+        what = {k: v for k, v in asdict(s).items() if k not in _HOW}
+        name = slug("-".join([self.collection.name, s.attack, s.retriever.label, self.generator.name]))
+        return Path("runs") / f"aligned-{name}-{digest([what, self.generator.identity()])[:10]}"
+
+
+def make_plan(settings: AlignedSettings, say: Callable[[str], None] = lambda _: None) -> Plan:
+    """Load, retrieve and calibrate.
+
+    Parameters
+    ----------
+    settings : AlignedSettings
+        Checked settings.
+    say : callable
+        Told what is being done.
+
+    Raises
+    ------
+    StressragError
+        When the collection, its targets, the generator or a pipeline cannot be had.
+    """
+    s = settings
+    generator = generator_of(s.generator)
+    d = s.dataset
+    say(f"loading {d.name}")
+    collection = load_dataset(
+        d.name, split=d.split, path=d.path, corpus=d.corpus, queries=d.queries, qrels=d.qrels
+    )
+    everyone = cohort(s.attack, collection, file=s.targets, group_size=s.group_size, anchor=s.anchor)
+    attacked = chosen(everyone, s.queries)
+    taken = {a.query_id for a in attacked}
+    held_out = [a for a in everyone if a.query_id not in taken and a.references][: s.utility]
+    say(f"fitting {s.retriever.label}")
+    retriever = build(retriever_spec(s)).fit(collection.corpus)
+    contexts = retrieve(retriever, collection, attacked, _budgets(s), s.k, say)
+    if s.controls:
+        split_knowledge = s.attack == "split_knowledge"
+        contexts += [x for c in contexts if c.condition == "poisoned" for x in controls(c, split_knowledge)]
+    asked = [(a.query_id, a.question) for a in held_out]
+    contexts += clean_contexts(retriever, collection, asked, s.k, "utility") if asked else []
+    calibration = list(zip(collection.calibration.ids, collection.calibration.texts, strict=True))
+    contexts += clean_contexts(retriever, collection, calibration, s.k, "calibration") if calibration else []
+    plan = Plan(s, collection, attacked, held_out, contexts, generator, [])
+    plan.detection = _detection(plan)
+    plan.pipelines = _pipelines(plan)
+    _note(plan)
+    return plan
+
+
+def _budgets(s: AlignedSettings) -> Sequence[int]:
+    return [1] if s.attack == "split_knowledge" else s.budgets
+
+
+def generator_of(g: GeneratorSettings) -> Generator:
+    """The generator that some settings describe."""
+    if g.kind == "python":
+        return make_generator({"kind": g.target})
+    wanted: dict[str, Mapping[str, Any]] = {
+        "extractive": {},
+        "openai": {"model": g.model, "base_url": g.base_url, "key_env": g.key_from, "timeout": g.timeout},
+        "gguf": {"path": g.model, "n_ctx": g.context, "threads": g.threads},
+        "transformers": {"model": g.model, "revision": g.revision},
+    }
+    given = {k: v for k, v in wanted[g.kind].items() if v is not None}
+    if g.kind != "extractive" and not g.model:
+        raise StressragError(f"generator={g.kind} needs generator.model=NAME (gguf: a file)")
+    return make_generator({"kind": g.kind, **given})
+
+
+def build(spec: RetrieverSpec) -> Retriever:
+    """A retriever of a specification, hybrids included, not fitted."""
+    if not spec.components:
+        return spec.build()
+    from stressrag.retrievers.hybrid import Hybrid
+
+    return Hybrid([c.build() for c in spec.components], **dict(spec.parameters))
+
+
+def _detection(plan: Plan) -> Any:
+    """Score detectors calibrated on the calibration queries; ``None`` where there are too few."""
+    from stressrag.aligned.detect import evaluate
+
+    rows = [c for c in detector_contexts(plan) if c.split != "check"]
+    if not any(c.split == "calibration" for c in rows):
+        return None
+    names = list(dict.fromkeys(["min_score", "gap", "dispersion", plan.settings.detector]))
+    rates = sorted({1, 5, 10, 20, plan.settings.detector_rate})
+    try:
+        return evaluate(rows, names, rates)
+    except StressragError as e:
+        plan.notes.append(f"Detectors are not available: {e}")
+        return None
+
+
+def detector_contexts(plan: Plan, answers: Sequence[Answer] = ()) -> list[DetectorContext]:
+    """The undefended contexts as detectors see them; with answers, which of those are target-positive."""
+    from stressrag.aligned.labels import holds_target
+
+    def endorsed(a: Answer) -> bool | None:
+        return holds_target("endorsed", a.answer, a.target, a.question, a.references)
+
+    said = {(a.query_id, a.condition, a.budget, a.split): a for a in answers if a.method == NO_DEFENSE}
+    out = []
+    for c in plan.contexts:
+        a = said.get((c.query_id, c.condition, c.budget, c.split)) or skeleton(plan, c)
+        made = context_of(replace(a, context=c.passages), endorsed if a.answer else None)
+        out += [made] if made else []
+    return out
+
+
+def skeleton(plan: Plan, c: Context, method: str = NO_DEFENSE, answer: str = "") -> Answer:
+    """The row of an answer from a context."""
+    known = plan.by_id
+    a = known.get(c.query_id)
+    s = plan.settings
+    attacked = c.split == "attack"
+    return Answer(
+        c.query_id, a.question if a else plan.calibration_text(c.query_id), answer, c.condition, method,
+        dataset=plan.collection.name, retriever=s.retriever.label, victim=plan.generator.name,
+        attack=s.attack, budget=c.budget, split=c.split,
+        group_id=a.group if a and attacked else "", target=a.target if a and attacked else None,
+        references=a.references if a else (), reference_source=a.reference_source if a else "",
+    )  # fmt: skip
+
+
+def _pipelines(plan: Plan) -> list[Pipeline]:
+    s = plan.settings
+    names = [NO_DEFENSE, *(n for n in dict.fromkeys(s.pipeline) if n != NO_DEFENSE)]
+    out = []
+    for name in names:
+        options: dict[str, Any] = {}
+        if name in ("none", "caution", "keyword_prompt", "overlap", "near_duplicate", "keyword_agg"):
+            options["max_tokens"] = s.max_tokens
+        if name == "overlap":
+            options["tau"] = s.overlap_tau
+        if name == "keyword_agg" and s.phrases:
+            options["phrase_model"] = s.phrases
+        if name == "trustrag":
+            options |= {"answer_tokens": s.max_tokens, "consolidation_tokens": s.max_tokens}
+            options |= {"embed": s.embedder} if s.embedder else {}
+        if name == "detector":
+            threshold = _threshold(plan)
+            if threshold is None:
+                plan.notes.append("Pipeline detector is not available: no clean queries to calibrate on.")
+                continue
+            options |= {"detector": s.detector, "threshold": threshold, "rate": s.detector_rate}
+            options["max_tokens"] = s.max_tokens
+        out.append(get_pipeline(name, **options))
+    return out
+
+
+def _threshold(plan: Plan) -> float | None:
+    if plan.detection is None:
+        return None
+    for (_, name), made in plan.detection.thresholds.items():
+        if name == plan.settings.detector:
+            return next(float(c.threshold) for c in made if c.rate == plan.settings.detector_rate)
+    return None
+
+
+def _note(plan: Plan) -> None:
+    """What of the run limits its results."""
+    g, s = plan.generator, plan.settings
+    if g.stand_in:
+        plan.notes.insert(
+            0,
+            f"{g.name} is a stand-in: it copies spans from the passages and is no language model. Results show how "
+            "the evaluation works, not what a model would do.",
+        )
+    if s.utility and not plan.held_out and s.attack != "split_knowledge":
+        plan.notes.append(
+            "No clean utility: every query with a right answer is attacked; queries= leaves some."
+        )
+
+
+def plan_hash(plan: Plan, pipeline: Pipeline) -> str:
+    """What the answers of a pipeline depend on."""
+    what = [
+        pipeline.settings(),
+        plan.generator.identity(),
+        sorted(c.id + c.condition for c in plan.contexts if c.split != "calibration"),
+    ]
+    return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
