@@ -19,7 +19,7 @@ _STOCK = ("i don't know", "i do not know", "my own knowledge", "cannot answer", 
 _SWAPPED_P = 0.01
 
 
-def check(answers: Sequence[Answer], log: ProblemLog) -> None:
+def check(answers: Sequence[Answer], log: ProblemLog, whole: bool = True) -> None:
     """Put everything that is wrong with the rows as a set into ``log``.
 
     Errors are rows that contradict or repeat each other and conditions that lack queries; warnings are
@@ -27,7 +27,8 @@ def check(answers: Sequence[Answer], log: ProblemLog) -> None:
     """
     _repeated(answers, log)
     _contradicting(answers, log)
-    _lacking(answers, log)
+    if whole:
+        _lacking(answers, log)
     _targets(answers, log)
     _swapped(answers, log)
 
@@ -112,7 +113,7 @@ def _cell_lacks(table: Any, method: str, budget: int | None, split: str, log: Pr
         without = [q for q in everything if q not in rows]
         if not without:
             continue
-        some = next(iter(everything.values()))
+        some = next(iter(rows.values()), next(iter(everything.values())))
         who = "undefended" if m == NO_DEFENSE else f"method {m}"
         at = f" at budget {budget}" if budget is not None else ""
         if not rows:

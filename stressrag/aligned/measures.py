@@ -6,7 +6,7 @@ is in none of the measures, but it is counted, and the bounds say what the measu
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -48,21 +48,16 @@ def measure(
     """
     wanted = evaluated(cells)
     columns = {(i, lab.name): _columns(c, lab) for i, c in enumerate(wanted) for lab in labels}
-    # Cells over the same queries share one draw.
-    shared: dict[Any, list[int]] = defaultdict(list)
-    for i, c in enumerate(wanted):
-        shared[(c.queries, c.groups)].append(i)
     made: dict[Any, Estimate] = {}
-    for (queries, groups), members in shared.items():
+    for i, c in enumerate(wanted):
         some = {
             (i, lab.name, name): column
-            for i in members
             for lab in labels
             for name, column in columns[(i, lab.name)].items()
         }
         bounds = {k: _SPAN.get(k[2], (0.0, 1.0)) for k in some}
         made |= estimates(
-            some, queries, clusters=groups, bounds=bounds, seed=seed, n_resamples=n_resamples, level=level
+            some, c.queries, clusters=c.groups, bounds=bounds, seed=seed, n_resamples=n_resamples, level=level
         )
     for i, name, measured in [k for k in made if k[2] == "Gamma"]:
         made[i, name, measured] = _never_certain(made, i, name)
@@ -83,7 +78,7 @@ def _never_certain(made: Mapping[Any, Estimate], i: int, label: str) -> Estimate
     added.
     """
     gamma, net, clean = (made[i, label, name] for name in ("Gamma", "N", "H"))
-    if gamma.low is not None and gamma.low < (gamma.high or 0.0):
+    if gamma.low is not None and gamma.high is not None and -2 < gamma.low < gamma.high < 2:
         return gamma
     ends = [(net.low, clean.low), (net.high, clean.high)]
     if any(x is None for pair in ends for x in pair):

@@ -67,7 +67,7 @@ def source(text: str | Path) -> Source:
     return Source(path, settings)
 
 
-def read_answers(paths: Iterable[str | Path]) -> list[Answer]:
+def read_answers(paths: str | Path | Iterable[str | Path]) -> list[Answer]:
     """All answers of some paths, checked.
 
     Parameters
@@ -81,17 +81,18 @@ def read_answers(paths: Iterable[str | Path]) -> list[Answer]:
     StressragError
         When something cannot be worked with; the line names the first problem and how many there are.
     """
-    from stressrag.aligned.check import check
+    answers, problems = problems_of(paths)
+    refuse_errors(problems)
+    return answers
 
-    log = ProblemLog()
-    answers = gather(paths, log)
-    check(answers, log)
-    errors = [p for p in log.problems() if p.severity == "error"]
+
+def refuse_errors(problems: Iterable[Problem]) -> None:
+    """Raise the first error among some problems, those with a line before others."""
+    errors = sorted((p for p in problems if p.severity == "error"), key=lambda p: p.line is None)
     if errors:
         more = f"; {len(errors) - 1} more, all shown by: aligned validate" if len(errors) > 1 else ""
         where = errors[0].file + (f":{errors[0].line}" if errors[0].line else "")
         raise StressragError(f"{where}: {errors[0].message}{more}")
-    return answers
 
 
 def gather(paths: Iterable[str | Path], log: ProblemLog) -> list[Answer]:
@@ -382,11 +383,14 @@ def _without_repeats(answers: Sequence[Answer]) -> list[Answer]:
     return out
 
 
-def problems_of(paths: Iterable[str | Path]) -> tuple[list[Answer], list[Problem]]:
-    """The answers that can be read and everything that is wrong with them."""
+def problems_of(paths: str | Path | Iterable[str | Path]) -> tuple[list[Answer], list[Problem]]:
+    """The answers that can be read and everything that is wrong with them.
+
+    Where rows cannot be read, queries that lack conditions are not told: they lack for that reason.
+    """
     from stressrag.aligned.check import check
 
     log = ProblemLog()
-    answers = gather(paths, log)
-    check(answers, log)
+    answers = gather([paths] if isinstance(paths, (str, Path)) else paths, log)
+    check(answers, log, whole=not any(p.severity == "error" for p in log.problems()))
     return answers, log.problems()

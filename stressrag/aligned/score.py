@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from stressrag.aligned.cells import Cell, Labeler, cells
-from stressrag.aligned.check import degenerate
+from stressrag.aligned.check import check, degenerate
 from stressrag.aligned.controls import control_rows, exposure_rows
 from stressrag.aligned.judgments import read_labels
 from stressrag.aligned.labels import DEFAULT_RULES
 from stressrag.aligned.measures import measure, transitions
-from stressrag.aligned.read import read_answers
-from stressrag.aligned.records import Answer
+from stressrag.aligned.read import problems_of, refuse_errors
+from stressrag.aligned.records import Answer, is_condition
 from stressrag.aligned.utility import utility_rows
 from stressrag.aligned.versus import disagreements, versus
+from stressrag.collection.problems import ProblemLog
 from stressrag.errors import StressragError
 from stressrag.records.files import write_json, write_text
 from stressrag.stats.bootstrap import LEVEL, N_RESAMPLES
@@ -29,7 +30,7 @@ DETAILS = ("comparisons", "controls", "exposure", "utility")
 FILES = (ALIGNED, TRANSITIONS, *(f"{d}.json" for d in DETAILS), "report.html", "report.md")
 
 
-@dataclass
+@dataclass(repr=False)
 class Evaluation:
     """An aligned evaluation.
 
@@ -64,6 +65,9 @@ class Evaluation:
     level: float = LEVEL
     detectors: list[dict[str, Any]] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return f"Evaluation({len(self.rows)} rows, labels {', '.join(self.labels)})"
+
     def write(self, folder: str | Path) -> Path:
         """Write all files of an evaluation into a folder, which is made; earlier ones are replaced."""
         from stressrag.report.aligned import html, markdown
@@ -82,8 +86,8 @@ class Evaluation:
 def score_answers(
     paths: str | Path | Sequence[str | Path] | Sequence[Answer],
     *,
-    labels: Sequence[str] = DEFAULT_RULES,
-    judges: Sequence[str | Path] = (),
+    labels: str | Sequence[str] = DEFAULT_RULES,
+    judges: str | Path | Sequence[str | Path] = (),
     detectors: str | Path | None = None,
     seed: int = 0,
     n_resamples: int = N_RESAMPLES,
@@ -113,7 +117,9 @@ def score_answers(
     StressragError
         When answers or labels cannot be worked with.
     """
-    answers = load(paths)
+    answers, warnings = load(paths)
+    labels = [labels] if isinstance(labels, str) else labels
+    judges = [judges] if isinstance(judges, (str, Path)) else judges
     if not labels and not judges:
         raise StressragError("no label to score by; name rules or files of judge labels")
     rules = [Labeler(name) for name in dict.fromkeys(labels)]
@@ -131,7 +137,7 @@ def score_answers(
         utility_rows(held_out, every, seed=seed, n_resamples=n_resamples),
         transitions(attacked, every),
         disagreements(pairs),
-        [*_notes(answers), *notes],
+        [*warnings, *_notes(answers), *notes],
         [lab.name for lab in every],
         attacked,
         level,
@@ -139,14 +145,27 @@ def score_answers(
     )
 
 
-def load(paths: str | Path | Sequence[str | Path] | Sequence[Answer]) -> list[Answer]:
-    """Answers from paths, or given as they are."""
-    if isinstance(paths, (str, Path)):
-        paths = [paths]
-    given = list(paths)
-    if given and all(isinstance(a, Answer) for a in given):
-        return [a for a in given if isinstance(a, Answer)]
-    return read_answers([p for p in given if isinstance(p, (str, Path))])
+def load(paths: str | Path | Sequence[str | Path] | Sequence[Answer]) -> tuple[list[Answer], list[str]]:
+    """Answers from paths, or given as they are; and warnings of what looks wrong with them as a whole."""
+    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    rows = [a for a in given if isinstance(a, Answer)]
+    if rows and len(rows) < len(given) or not all(isinstance(p, (str, Path, Answer)) for p in given):
+        wrong = next(x for x in given if not isinstance(x, Answer if rows else (str, Path)))
+        raise StressragError(
+            f"answers are paths or stressrag.Answer, not {type(wrong).__name__}; a dict is made one by Answer(**row)"
+        )
+    if rows:
+        log = ProblemLog()
+        for a in rows:
+            if not is_condition(a.condition):
+                log.error("answers", None, f"query {a.query_id!r}: no condition {a.condition!r}")
+        check(rows, log)
+        problems = log.problems()
+    else:
+        rows, problems = problems_of([p for p in given if isinstance(p, (str, Path))])
+    refuse_errors(problems)
+    looks = ("swapped", "copied", "unknown field", "empty answer")
+    return rows, [str(p) for p in problems if any(word in p.message for word in looks)]
 
 
 def _detections(path: Path) -> list[dict[str, Any]]:
@@ -192,7 +211,10 @@ def _notes(answers: Sequence[Answer]) -> list[str]:
     out = []
     for why, places in sorted(reasons.items(), key=lambda item: -len(item[1])):
         n, of = len(places), len(attacked)
-        out.append(f"In {n} of {of} quer{'y' if of == 1 else 'ies'} the target {why}.")
+        out.append(
+            f"In {n} of {of} quer{'y' if of == 1 else 'ies'} the target {why}; their labels are less sure "
+            "(aligned validate names them)."
+        )
     return out
 
 

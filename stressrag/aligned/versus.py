@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -24,7 +24,7 @@ def versus(
 
     The difference is the rate of target-positive answers of ``method`` less that of ``against``, over the
     queries whose labels are known on both sides; the bounds are over all, whatever the unknown labels are.
-    Undefended answers take part as method ``none``. Holm's correction is over the pairs of one setting,
+    Undefended answers take part as method ``none``; two detectors are not held against each other. Holm's correction is over the pairs of one setting,
     budget, condition and label.
     """
     together: dict[Any, list[Cell]] = defaultdict(list)
@@ -37,12 +37,18 @@ def versus(
                 rows = [
                     r
                     for a, b in combinations(members, 2)
-                    if (r := _pair(b, a, lab, condition, seed, level)) is not None
+                    if not (is_detector(a.method) and is_detector(b.method))
+                    and (r := _pair(b, a, lab, condition, seed, level)) is not None
                 ]
                 for r, p in zip(rows, holm([r["mcnemar_p"] for r in rows]), strict=True):
                     r["p_holm"], r["family"] = p, len(rows)
                 out += rows
     return out
+
+
+def is_detector(method: str) -> bool:
+    """Whether a method is one of ``aligned detect`` or of the pipeline ``detector``."""
+    return method.startswith("detector:")
 
 
 def _column(cell: Cell, labels: Labeler, condition: str, queries: Sequence[str]) -> tuple[Floats, np.ndarray]:
@@ -119,9 +125,9 @@ def place_of(r: Mapping[str, Any]) -> str:
 
 def _sentence(better: Sequence[Mapping[str, Any]], worse: Sequence[Mapping[str, Any]]) -> str:
     def told(rows: Sequence[Mapping[str, Any]], first: str, second: str) -> str:
-        rates = " and ".join(
+        rates = listed(
             f"{r['label']} ({100 * min(r['rate'], r['rate_against']):.0f}% against "
-            f"{100 * max(r['rate'], r['rate_against']):.0f}% target-positive)"
+            f"{100 * max(r['rate'], r['rate_against']):.0f}%)"
             for r in rows
         )
         return f"{_named(first)} is better than {_named(second)} under {rates}"
@@ -132,11 +138,17 @@ def _sentence(better: Sequence[Mapping[str, Any]], worse: Sequence[Mapping[str, 
     unsure = [
         x["label"] for x in rows if x["interval"][0] is None or x["interval"][0] <= 0 <= x["interval"][1]
     ]
-    doubt = f" The interval includes no difference under {' and '.join(unsure)}." if unsure else ""
+    doubt = f" The interval includes no difference under {listed(unsure)}." if unsure else ""
     return (
         f"{place + ': ' if place else ''}{told(better, r['method'], r['against'])}, but "
         f"{told(worse, r['against'], r['method'])}.{doubt}"
     )
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words as a list in a sentence."""
+    every = list(words)
+    return " and ".join(every) if len(every) < 3 else f"{', '.join(every[:-1])} and {every[-1]}"
 
 
 def _named(method: str) -> str:

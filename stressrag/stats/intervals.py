@@ -1,7 +1,8 @@
 """Which interval for which column: the choices that ``benchmarks/coverage.py`` supports.
 
 * A rate has Wilson's score interval, a difference of two paired rates Newcombe's: the bootstrap collapses
-  where nothing (or everything) happened. With clusters both take the effective sample size.
+  where nothing (or everything) happened. With clusters both take the effective sample size; a rate of 0 or 1,
+  whose clusters show no variance, takes the largest design effect of the rates estimated with it.
 * Any other mean has the bias-corrected and accelerated bootstrap interval. With clusters, whole clusters are
   drawn.
 * Below :data:`~stressrag.stats.bootstrap.FEW_UNITS` queries or clusters it is the studentized interval, since
@@ -10,13 +11,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stressrag.stats.bootstrap import FEW_UNITS, LEVEL, N_RESAMPLES, Floats, bootstrap
-from stressrag.stats.proportions import Interval, clustered_wilson, paired_difference, wilson
+from stressrag.stats.proportions import (
+    Interval,
+    clustered_wilson,
+    design_effect,
+    paired_difference,
+    wilson,
+)
 
 _ENDLESS = 1e100  # a studentized end where resamples without spread abound
 
@@ -85,6 +92,7 @@ def estimates(
         By column name; columns that are nowhere defined are left out.
     """
     numbers = None if clusters is None else np.unique(list(map(str, clusters)), return_inverse=True)[1]
+    effect = None if numbers is None else _largest_effect(columns.values(), numbers.reshape(-1))
     suffix = "" if numbers is None else "-clustered"
 
     def of(there: np.ndarray) -> np.ndarray | None:
@@ -106,10 +114,12 @@ def estimates(
         if not is_rate:
             resampled[name] = values
         elif isinstance(column, Difference):
-            low, high = _of_paired(column.first[there] == 1, column.second[there] == 1, level, of(there))
+            low, high = _of_paired(
+                column.first[there] == 1, column.second[there] == 1, level, of(there), effect
+            )
             out[name] = Estimate(float(values[there].mean()), low, high, n, "newcombe" + suffix)
         else:
-            low, high = _of_rate(values[there], level, of(there))
+            low, high = _of_rate(values[there], level, of(there), effect)
             out[name] = Estimate(float(values[there].mean()), low, high, n, "wilson" + suffix)
     if resampled:
         few = len(set(map(str, ids if clusters is None else clusters))) < FEW_UNITS
@@ -125,8 +135,9 @@ def estimates(
         )
         for i, name in enumerate(resampled):
             least, most = (bounds or {}).get(name, (-np.inf, np.inf))
-            ends = max(least, made.low[i]), min(most, made.high[i])
-            known = not np.isnan(made.low[i]) and max(map(abs, ends)) < _ENDLESS
+            raw = made.low[i], made.high[i]
+            known = not np.isnan(raw[0]) and max(map(abs, raw)) < _ENDLESS
+            ends = max(least, raw[0]), min(most, raw[1])
             out[name] = Estimate(
                 float(made.estimate[i]),
                 float(ends[0]) if known else None,
@@ -137,19 +148,34 @@ def estimates(
     return {name: out[name] for name in columns if name in out}
 
 
-def _of_rate(values: Floats, level: float, clusters: np.ndarray | None) -> Interval:
+def _largest_effect(columns: Iterable[Floats | Difference], clusters: np.ndarray) -> float | None:
+    """The largest design effect of the rates at hand, for those that are 0 or 1 throughout and show none."""
+    found = []
+    for column in columns:
+        for values in column if isinstance(column, Difference) else (column,):
+            there = ~np.isnan(values)
+            if _binary(values) and 0 < values[there].sum() < there.sum():
+                found.append(design_effect(values[there], clusters[there]))
+    return max((f for f in found if f is not None), default=None)
+
+
+def _of_rate(
+    values: Floats, level: float, clusters: np.ndarray | None, effect: float | None = None
+) -> Interval:
     if clusters is None:
         return wilson(int(values.sum()), len(values), level)
-    return clustered_wilson(values, clusters, level)
+    return clustered_wilson(values, clusters, level, effect)
 
 
-def _of_paired(one: np.ndarray, two: np.ndarray, level: float, clusters: np.ndarray | None) -> Interval:
+def _of_paired(
+    one: np.ndarray, two: np.ndarray, level: float, clusters: np.ndarray | None, effect: float | None
+) -> Interval:
     both, first, second = (int(x.sum()) for x in (one & two, one & ~two, ~one & two))
     rates = None
     if clusters is not None:
         rates = (
-            clustered_wilson(one.astype(float), clusters, level),
-            clustered_wilson(two.astype(float), clusters, level),
+            clustered_wilson(one.astype(float), clusters, level, effect),
+            clustered_wilson(two.astype(float), clusters, level, effect),
         )
     return paired_difference(both, first, second, len(one) - both - first - second, level, rates)
 

@@ -46,12 +46,42 @@ def wilson(successes: float, n: float, level: float = LEVEL, quantile: float | N
     return Interval(low, high)
 
 
-def clustered_wilson(values: Floats, clusters: Ints, level: float = LEVEL) -> Interval:
+def design_effect(values: Floats, clusters: Ints) -> float | None:
+    """How many times the variance of independent trials a rate over clusters has.
+
+    Parameters
+    ----------
+    values : float64 array (n,)
+        0 and 1.
+    clusters : int64 array (n,)
+        The cluster of each.
+
+    Returns
+    -------
+    float or None
+        At least 1 and at most the rows per cluster; ``None`` where it cannot be told: a rate of 0 or 1, one
+        cluster, or no variance between clusters.
+    """
+    which = np.unique(clusters, return_inverse=True)[1].reshape(-1)
+    n_clusters, rate = int(which.max()) + 1, float(values.mean())
+    if n_clusters < 2 or not 0 < rate < 1:
+        return None
+    sums = np.bincount(which, weights=values).astype(np.float64)[:, None]
+    counts = np.bincount(which).astype(np.float64)[:, None]
+    variance = float(standard_error(sums, counts)[0]) ** 2
+    if variance <= 0:
+        return None
+    size = rate * (1 - rate) / variance
+    return len(values) / min(max(size, n_clusters), len(values))
+
+
+def clustered_wilson(
+    values: Floats, clusters: Ints, level: float = LEVEL, effect: float | None = None
+) -> Interval:
     """Wilson's interval of a rate over clusters, with the effective sample size and a t quantile.
 
     The effective size is the number of independent trials that would give the cluster-robust variance
-    (Korn and Graubard 1998; Dean and Pagano 2015), between the number of clusters and of rows; without
-    variance between clusters it is the number of clusters.
+    (Korn and Graubard 1998; Dean and Pagano 2015), between the number of clusters and of rows.
 
     Parameters
     ----------
@@ -61,21 +91,21 @@ def clustered_wilson(values: Floats, clusters: Ints, level: float = LEVEL) -> In
         The cluster of each.
     level : float
         Coverage aimed at.
+    effect : float, optional
+        The design effect to take where the values show none, as of a rate of 0 or 1; by default the largest
+        possible, so that only the clusters count.
     """
     from scipy.stats import t
 
-    which = np.unique(clusters, return_inverse=True)[1].reshape(-1)
-    n_clusters = int(which.max()) + 1
+    n_clusters = len(np.unique(clusters))
     if n_clusters < 2:
         return Interval(0.0, 1.0)
-    sums = np.bincount(which, weights=values).astype(np.float64)[:, None]
-    counts = np.bincount(which).astype(np.float64)[:, None]
-    rate, variance = float(values.mean()), float(standard_error(sums, counts)[0]) ** 2
-    size = rate * (1 - rate) / variance if variance > 0 else float(n_clusters)
-    size = min(max(size, n_clusters), len(values))
+    own = design_effect(values, clusters)
+    taken = own if own is not None else effect
+    size = float(n_clusters) if taken is None else max(float(n_clusters), len(values) / taken)
+    rate = float(values.mean())
     quantile = float(t.ppf((1 + level) / 2, n_clusters - 1))
-    successes = size if rate == 1 else rate * size
-    return wilson(successes, size, level, quantile)
+    return wilson(size if rate == 1 else rate * size, size, level, quantile)
 
 
 def paired_difference(
