@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -125,19 +126,25 @@ class Embedder:
         try:
             if not self.pooling:
                 return SentenceTransformer(self.model, device=self.device)
-            from sentence_transformers.models import Pooling, Transformer
-
-            body = Transformer(self.model)
+            parts = _modules()
+            body = parts.Transformer(self.model)
             size = getattr(body, "get_embedding_dimension", None) or body.get_word_embedding_dimension
-            return SentenceTransformer(
-                modules=[body, Pooling(size(), pooling_mode=self.pooling)], device=self.device
-            )
+            pooling = parts.Pooling(size(), pooling_mode=self.pooling)
+            return SentenceTransformer(modules=[body, pooling], device=self.device)
         except Exception as e:  # the libraries below raise many kinds for a missing or broken model
             reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
             raise StressragError(
                 f"cannot load the embedding model {self.model!r} ({reason[:200]}); give a hub name that this "
                 f"machine can reach or has cached, one of {', '.join(_NAMES)}, or the path of a local folder"
             ) from e
+
+
+def _modules() -> Any:
+    """Where sentence-transformers keeps its layers: they moved, and the old place warns."""
+    try:
+        return import_module("sentence_transformers.sentence_transformer.modules")
+    except ImportError:
+        return import_module("sentence_transformers.models")
 
 
 def _check_name(model: str) -> None:
