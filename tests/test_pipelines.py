@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import random
 import subprocess
 import sys
@@ -437,6 +438,7 @@ def test_embedders():
     assert not Embedder("minilm").is_simcse
     with pytest.raises(StressragError, match="did you mean 'simcse'"):
         Embedder("simsce")
+    assert Embedder("all-MiniLM-L6-v2").model == "all-MiniLM-L6-v2"
     with pytest.raises(StressragError, match="pooling"):
         Embedder(pooling="clss")
     with pytest.raises(StressragError, match="shape"):
@@ -639,6 +641,7 @@ def test_registry():
         ("nowhere:Thing", {}, "cannot import"),
         ("keyword_agg", {"alpha": -1}, "alpha"),
         ("keyword_agg", {"least": 0}, "least"),
+        ("trustrag", {"cosine": float("nan")}, "no thresholds"),
         ("overlap", {"tau": float("nan")}, "tau"),
     ],
 )
@@ -650,8 +653,8 @@ def test_registry_errors(name, options, words):
 OTHER = {
     "max_tokens": 7, "isolated_tokens": 7, "memory_tokens": 7, "consolidation_tokens": 7, "answer_tokens": 7,
     "alpha": 0.4, "beta": 2, "least": 2, "phrase_model": "stopword_phrases", "embed": "minilm",
-    "pooling": "mean", "rouge": 0.5, "cosine": 0.5, "tau": 0.1, "threshold": 0.1, "copies": 2, "detector": "modularity",
-    "neighbors": 2, "rate": 5,
+    "pooling": "mean", "rouge": 0.5, "cosine": 0.5, "tau": 0.1, "threshold": 0.1, "copies": 2,
+    "detector": "modularity", "neighbors": 2, "rate": 5,
 }  # fmt: skip
 
 
@@ -702,7 +705,7 @@ def test_same_in_every_process(request):
             capture_output=True,
             text=True,
             check=True,
-            env={**__import__("os").environ, "PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
         )
         found.add(done.stdout)
     assert len(found) == 1

@@ -50,9 +50,9 @@ class Embedder:
 
     Notes
     -----
-    Each call embeds the distinct texts of one context together, so copies have equal vectors, and the
-    vectors of a context do not depend on what else is run. The revision of a hub model is not pinned:
-    give a folder for that.
+    Each call embeds the distinct texts of one context together, so copies have equal vectors, and the vectors
+    of a context do not depend on what else is run. Passages are cut at the model's token limit. The revision of
+    a hub model is not pinned: give a folder for that.
     """
 
     def __init__(self, model: str | Embed = "simcse", pooling: str = "", device: str | None = None):
@@ -148,11 +148,11 @@ def _modules() -> Any:
 
 
 def _check_name(model: str) -> None:
-    """A bare word that is neither a known name nor a folder is most often a slip."""
-    if not model or ("/" not in model and model not in _NAMES and not Path(model).exists()):
-        raise StressragError(
-            f"no embedding model {model!r}; {nearest(model, _NAMES)}, a hub name such as {SIMCSE} or a folder"
-        )
+    """Refuse a slip in a name of the table; other bare words may be models of the hub."""
+    hint = nearest(model, _NAMES)
+    slip = model not in _NAMES and not Path(model).exists() and hint.startswith("did you mean")
+    if not model or slip:
+        raise StressragError(f"no embedding model {model!r}; {hint} or give a hub name or a folder")
 
 
 def cosines(vectors: Floats) -> Floats:
