@@ -51,8 +51,8 @@ class Embedder:
     Notes
     -----
     Each call embeds the distinct texts of one context together, so copies have equal vectors, and the vectors
-    of a context do not depend on what else is run. Passages are cut at the model's token limit. The revision of
-    a hub model is not pinned: give a folder for that.
+    of a context do not depend on what else is run. Passages are cut at the model's token limit. The
+    revision of a hub model is not pinned: give a folder for that.
     """
 
     def __init__(self, model: str | Embed = "simcse", pooling: str = "", device: str | None = None):
