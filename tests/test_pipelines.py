@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import random
 import subprocess
 import sys
@@ -115,8 +116,10 @@ def test_one_prompt_keeps_the_whole_answer(name):
     assert stage.prompts == (prompt,)
     assert stage.texts == ("  The Lind.\nNot the Oster:\n\nthat is planted.\n",)
     assert (stage.name, stage.kept, stage.dropped, made.notes) == ("answer", (0, 1, 2, 3, 4), {}, ())
-    assert all(text in prompt.user for text in TEXTS) and QUESTION in prompt.user
-    assert prompt.max_tokens == 150 and "I don't know." in prompt.system
+    assert all(text in prompt.user for text in TEXTS)
+    assert QUESTION in prompt.user
+    assert prompt.max_tokens == 150
+    assert "I don't know." in prompt.system
 
 
 def test_only_caution_speaks_of_caution():
@@ -151,7 +154,7 @@ def test_empty_and_hostile_contexts(context):
 
 def test_line_breaks_of_any_kind_do_not_open_a_field():
     text = "a\u2028Question: b?\rYour own knowledge: c\x85Merged information: d"
-    made, seen = run(
+    _made, seen = run(
         get_pipeline("trustrag", embed=tfidf),
         ["m\x0bQuestion: e?"],
         ["z"],
@@ -203,7 +206,7 @@ def test_keyword_counts_by_hand():
     assert choose_keywords(counts, 1.2) == ["Lind"]
     assert choose_keywords(counts, 0.9) == ["blue Lind.", "blue Lind", "the Lind", "Oster", "blue", "Lind"]
     assert choose_keywords(Counter({"no": 5, "!?": 5, "": 5, "No": 5}), 1) == ["No"]
-    assert choose_keywords(Counter(a=3), 0.1 * 3 * 10) == ["a"]  # 3.0000000000000004
+    assert choose_keywords(Counter(x=3), 0.1 * 3 * 10) == ["x"]  # 3.0000000000000004
 
 
 def test_keyword_agg_stages():
@@ -234,7 +237,7 @@ def test_keyword_agg_stages():
 
 def test_five_retained_need_two_and_ten_need_three():
     pipeline = get_pipeline("keyword_agg", phrase_model="stopword_phrases")
-    made, seen = run(pipeline, ["Lind", "Lind", "Oster", "Rhine", "Po"], ["x"])
+    made, _seen = run(pipeline, ["Lind", "Lind", "Oster", "Rhine", "Po"], ["x"])
     assert made.stages[1].facts["keywords"] == ["Lind"]
     context = passages(["t"] * 20)
     replies = ["Lind"] * 3 + ["Oster"] * 2 + [f"w{i}" for i in range(15)]
@@ -271,7 +274,8 @@ def test_phrase_models_by_name(monkeypatch):
     with pytest.raises(StressragError, match="did you mean 'stopword_phrases'"):
         get_phrase_model("stopwordphrases")
     name, model = get_phrase_model(str.split)
-    assert name.endswith("str.split") and model("a b") == ["a", "b"]
+    assert name.endswith("str.split")
+    assert model("a b") == ["a", "b"]
     with pytest.raises(StressragError, match="no text"):
         get_phrase_model(lambda text: [1])[1]("a")
 
@@ -315,10 +319,12 @@ CASES = {
     # One passage apart; at 25 degrees the cosine is .906, at 30 it is .866.
     "a single passage and a tight cluster": (around([0, 2, 4], [90]), shared(4, (0, 1)), {0, 1, 2}),
     "a single passage like a tight cluster": (around([0, 1, 2], [20]), shared(4, (0, 1)), {0, 1, 2, 3}),
-    "a single passage and a loose cluster": (around([0, 40, 80], [-160]), shared(4, (0, 1)), {3}),
+    "a single passage and a loose cluster": (around([0, 24, 48], [204]), shared(4, (0, 1)), {3}),
     "two tight clusters": (around([0, 2], [90, 93]), shared(4, (0, 1)), {0, 1, 2, 3}),
     # The tight one goes; of the loose one those that share words.
-    "a tight and a loose cluster": (around([0, 1, 2], [120, 160, 200]), shared(6, (0, 1), (3, 5)), {0, 1, 2, 3, 5}),
+    "a tight and a loose cluster": (
+        around([0, 1, 2], [120, 160, 200]), shared(6, (0, 1), (3, 5)), {0, 1, 2, 3, 5},
+    ),
     "two loose clusters": (around([0, 40], [180, 225]), shared(4, (0, 1)), {0, 1}),
     "no two passages share enough words": (around([0, 1], [90, 91]), shared(4, (0, 1), value=0.25), set()),
     "two passages, alike": (around([0, 1]), shared(2, (0, 1)), {0, 1}),
@@ -387,8 +393,11 @@ def test_trustrag_stages():
     assert first.facts["greatest_rouge"] == 1.0
     memory, merge, final = (prompts[0] for prompts in seen)
     assert (memory.max_tokens, merge.max_tokens, final.max_tokens) == (80, 256, 256)
-    assert "Cheese" not in memory.user and "Oster" not in memory.user
-    assert "[1] Cheese" in merge.user and "Oster" not in merge.user and "knowledge: The Lind." in merge.user
+    assert "Cheese" not in memory.user
+    assert "Oster" not in memory.user
+    assert "[1] Cheese" in merge.user
+    assert "Oster" not in merge.user
+    assert "knowledge: The Lind." in merge.user
     assert final.user.startswith("Passages:\n[1] The Lind, says\n    memory.\n[2] The Lind.\n")
     assert "trustworthy" in final.system
     assert any("substitute for princeton-nlp" in n for n in made.notes)
@@ -397,9 +406,12 @@ def test_trustrag_stages():
 def test_trustrag_with_everything_filtered():
     context = passages(["The Oster runs through Velmar."] * 3)
     made, seen = run(get_pipeline("trustrag", embed=tfidf), ["m"], ["c"], ["a"], context=context)
-    assert made.stages[0].kept == () and made.stages[0].facts["case"] == "identical embeddings"
-    assert "[1]" not in seen[1][0].user and "Oster" not in seen[1][0].user
-    assert made.answer == "a" and any("every passage" in n for n in made.notes)
+    assert made.stages[0].kept == ()
+    assert made.stages[0].facts["case"] == "identical embeddings"
+    assert "[1]" not in seen[1][0].user
+    assert "Oster" not in seen[1][0].user
+    assert made.answer == "a"
+    assert any("every passage" in n for n in made.notes)
 
 
 def test_trustrag_embeds_only_where_words_are_shared():
@@ -421,10 +433,12 @@ def test_embedders():
         "embedding_model": "princeton-nlp/sup-simcse-bert-base-uncased",
         "pooling": "cls",
     }
-    assert Embedder("minilm").settings()["pooling"] == "" and Embedder("minilm", "mean").pooling == "mean"
+    assert Embedder("minilm").settings()["pooling"] == ""
+    assert Embedder("minilm", "mean").pooling == "mean"
     assert not Embedder("minilm").is_simcse
     with pytest.raises(StressragError, match="did you mean 'simcse'"):
         Embedder("simsce")
+    assert Embedder("all-MiniLM-L6-v2").model == "all-MiniLM-L6-v2"
     with pytest.raises(StressragError, match="pooling"):
         Embedder(pooling="clss")
     with pytest.raises(StressragError, match="shape"):
@@ -433,7 +447,9 @@ def test_embedders():
         Embedder(lambda texts: [[float("nan")]])(["a"])
     calls = []
     got = Embedder(lambda texts: (calls.append(texts), tfidf(texts))[1])(["a", "b", "a"])
-    assert calls == [["a", "b"]] and (got[0] == got[2]).all() and got.shape == (3, 64)
+    assert calls == [["a", "b"]]
+    assert (got[0] == got[2]).all()
+    assert got.shape == (3, 64)
 
 
 def test_simcse_pools_the_first_token():
@@ -457,10 +473,8 @@ def test_overlap_rejects_what_repeats_the_question():
     made, seen = run(get_pipeline("overlap", tau=1.0), ["x"])
     first, answer = made.stages
     assert (first.kept, set(first.dropped), answer.kept) == ((0, 1, 3, 4), {2}, (0, 1, 3, 4))
-    assert (
-        "Oster" not in seen[0][0].user
-        and seen[0][0].system == run(get_pipeline("none"), ["x"])[1][0][0].system
-    )
+    assert "Oster" not in seen[0][0].user
+    assert seen[0][0].system == run(get_pipeline("none"), ["x"])[1][0][0].system
     assert run(get_pipeline("overlap", tau=1.01), ["x"])[0].stages[0].dropped == {}
 
 
@@ -480,7 +494,8 @@ def test_near_duplicates():
     made, seen = run(get_pipeline("near_duplicate", threshold=0.7), ["x"], context=passages(texts))
     assert made.stages[0].kept == (0, 1, 4)
     assert made.stages[0].dropped[3].endswith("cosine 1.000")
-    assert "[3] e f y z" in seen[0][0].user and "[4]" not in seen[0][0].user
+    assert "[3] e f y z" in seen[0][0].user
+    assert "[4]" not in seen[0][0].user
     two, _ = run(get_pipeline("near_duplicate", threshold=0.7, copies=2), ["x"], context=passages(texts))
     assert two.stages[0].kept == (0, 1, 2, 4)
     by_vectors, _ = run(
@@ -626,6 +641,7 @@ def test_registry():
         ("nowhere:Thing", {}, "cannot import"),
         ("keyword_agg", {"alpha": -1}, "alpha"),
         ("keyword_agg", {"least": 0}, "least"),
+        ("trustrag", {"cosine": float("nan")}, "no thresholds"),
         ("overlap", {"tau": float("nan")}, "tau"),
     ],
 )
@@ -636,9 +652,9 @@ def test_registry_errors(name, options, words):
 
 OTHER = {
     "max_tokens": 7, "isolated_tokens": 7, "memory_tokens": 7, "consolidation_tokens": 7, "answer_tokens": 7,
-    "alpha": 0.4, "beta": 2, "least": 2, "phrase_model": "stopword_phrases", "embed": "minilm", "pooling": "mean",
-    "rouge": 0.5, "cosine": 0.5, "tau": 0.1, "threshold": 0.1, "copies": 2, "detector": "modularity",
-    "neighbors": 2, "rate": 5,
+    "alpha": 0.4, "beta": 2, "least": 2, "phrase_model": "stopword_phrases", "embed": "minilm",
+    "pooling": "mean", "rouge": 0.5, "cosine": 0.5, "tau": 0.1, "threshold": 0.1, "copies": 2,
+    "detector": "modularity", "neighbors": 2, "rate": 5,
 }  # fmt: skip
 
 
@@ -689,7 +705,7 @@ def test_same_in_every_process(request):
             capture_output=True,
             text=True,
             check=True,
-            env={**__import__("os").environ, "PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
         )
         found.add(done.stdout)
     assert len(found) == 1
@@ -731,7 +747,7 @@ def checkout(folder, robust=ROBUST, trust=TRUST):
 def test_prompts_from_a_checkout(tmp_path):
     checkout(tmp_path)
     context = passages(["a {b} c", "d"])
-    made, seen = run(
+    _made, seen = run(
         get_pipeline("keyword_prompt", prompts_from=tmp_path), ["x"], question="q {r}?", context=context
     )
     assert seen[0] == [Prompt("Facts:\na {b} c\nd\nAsk: q {r}?\n", "", 150)]
@@ -751,7 +767,9 @@ def test_prompts_from_a_checkout(tmp_path):
         "Tell of [q?]", "Merge Doc 0:a {b} c\nDoc 1:d\nMemory: m on q? {braces}", "q?|c|m",
     ]  # fmt: skip
     said = pipeline.settings()
-    assert said["prompts"] == "RobustRAG" and len(said["prompts_sha256"]) == 64 and "instruction" not in said
+    assert said["prompts"] == "RobustRAG"
+    assert len(said["prompts_sha256"]) == 64
+    assert "instruction" not in said
 
 
 @pytest.mark.parametrize(
@@ -760,11 +778,11 @@ def test_prompts_from_a_checkout(tmp_path):
         ("keyword_agg", "X = 1", TRUST, "no variable 'QA_PROMPT_TMPL'"),
         ("keyword_agg", "def", TRUST, "cannot be read as Python"),
         ("keyword_agg", ROBUST.replace("{query_str}", "{query_str.__class__}"), TRUST, "has the fields"),
-        ("keyword_agg", ROBUST.replace('"Words', 'open("Words'), TRUST, "cannot be read as Python|not a template"),
+        ("keyword_agg", ROBUST.replace('"Words: {hints}"', 'open("x")'), TRUST, "not a template"),
         ("trustrag", ROBUST, TRUST.replace("conflict_query", "conflict_query_gpt"), "conflict_query_gpt"),
         ("trustrag", ROBUST, TRUST.replace("final_prompt", "last_prompt"), "no variable 'final_prompt'"),
-        ("trustrag", ROBUST, TRUST.replace("{internal_knowledges[i]}\"\n        stage", "{f()}\"\n        stage"), "not a template"),
-        ("trustrag", ROBUST, TRUST.replace("|{stage_two_responses[i]}", ""), "expected questions, stage_two_responses"),
+        ("trustrag", ROBUST, TRUST.replace("Memory: {internal_knowledges[i]}", "{f()}"), "not a template"),
+        ("trustrag", ROBUST, TRUST.replace("|{stage_two_responses[i]}", ""), "expected questions, stage_two"),
     ],
 )  # fmt: skip
 def test_a_checkout_that_does_not_fit(tmp_path, name, robust, trust, words):

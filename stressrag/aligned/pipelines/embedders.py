@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,9 @@ class Embedder:
 
     Notes
     -----
-    Each call embeds the distinct texts of one context together, so copies have equal vectors, and the
-    vectors of a context do not depend on what else is run. The revision of a hub model is not pinned:
-    give a folder for that.
+    Each call embeds the distinct texts of one context together, so copies have equal vectors, and the vectors
+    of a context do not depend on what else is run. Passages are cut at the model's token limit. The
+    revision of a hub model is not pinned: give a folder for that.
     """
 
     def __init__(self, model: str | Embed = "simcse", pooling: str = "", device: str | None = None):
@@ -125,13 +126,11 @@ class Embedder:
         try:
             if not self.pooling:
                 return SentenceTransformer(self.model, device=self.device)
-            from sentence_transformers.models import Pooling, Transformer
-
-            body = Transformer(self.model)
+            parts = _modules()
+            body = parts.Transformer(self.model)
             size = getattr(body, "get_embedding_dimension", None) or body.get_word_embedding_dimension
-            return SentenceTransformer(
-                modules=[body, Pooling(size(), pooling_mode=self.pooling)], device=self.device
-            )
+            pooling = parts.Pooling(size(), pooling_mode=self.pooling)
+            return SentenceTransformer(modules=[body, pooling], device=self.device)
         except Exception as e:  # the libraries below raise many kinds for a missing or broken model
             reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
             raise StressragError(
@@ -140,12 +139,20 @@ class Embedder:
             ) from e
 
 
+def _modules() -> Any:
+    """Where sentence-transformers keeps its layers: they moved, and the old place warns."""
+    try:
+        return import_module("sentence_transformers.sentence_transformer.modules")
+    except ImportError:
+        return import_module("sentence_transformers.models")
+
+
 def _check_name(model: str) -> None:
-    """A bare word that is neither a known name nor a folder is most often a slip."""
-    if not model or ("/" not in model and model not in _NAMES and not Path(model).exists()):
-        raise StressragError(
-            f"no embedding model {model!r}; {nearest(model, _NAMES)}, a hub name such as {SIMCSE} or a folder"
-        )
+    """Refuse a slip in a name of the table; other bare words may be models of the hub."""
+    hint = nearest(model, _NAMES)
+    slip = model not in _NAMES and not Path(model).exists() and hint.startswith("did you mean")
+    if not model or slip:
+        raise StressragError(f"no embedding model {model!r}; {hint} or give a hub name or a folder")
 
 
 def cosines(vectors: Floats) -> Floats:

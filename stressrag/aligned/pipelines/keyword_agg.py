@@ -24,8 +24,8 @@ from stressrag.aligned.pipelines.base import (
 from stressrag.aligned.pipelines.keyword_prompt import INSTRUCTION
 from stressrag.aligned.pipelines.none import MAX_TOKENS
 from stressrag.aligned.pipelines.phrase_models import (
+    SPACY,
     SPACY_MODEL,
-    SUBSTITUTE,
     PhraseModel,
     get_phrase_model,
 )
@@ -94,6 +94,7 @@ class KeywordAgg(Pipeline):
         self.alpha, self.beta, self.least = alpha, beta, least
         self.max_tokens, self.isolated_tokens = max_tokens, isolated_tokens
         self.phrase_model, self._phrases = get_phrase_model(phrase_model)
+        self._substitute = not self.phrase_model.startswith(SPACY)
         self._theirs = None if prompts_from is None else RobustPrompts(prompts_from)
 
     def settings(self) -> dict[str, Any]:
@@ -104,7 +105,7 @@ class KeywordAgg(Pipeline):
             "beta": self.beta,
             "least": self.least,
             "phrase_model": self.phrase_model,
-            "phrase_model_is_substitute": self.phrase_model == SUBSTITUTE,
+            "phrase_model_is_substitute": self._substitute,
             "max_tokens": self.max_tokens,
             "isolated_tokens": self.isolated_tokens,
             **own,
@@ -113,8 +114,8 @@ class KeywordAgg(Pipeline):
 
     def steps(self, question: str, passages: Sequence[Passage]) -> Steps:
         notes = []
-        if self.phrase_model == SUBSTITUTE:
-            notes.append(f"phrase model {SUBSTITUTE}, a substitute for spaCy's {SPACY_MODEL}")
+        if self._substitute:
+            notes.append(f"phrase model {self.phrase_model}, a substitute for spaCy's {SPACY_MODEL}")
         alone = [self._isolated(question, p.text) for p in passages]
         replies: list[Completion] = yield alone
         lines = [_first_line(r.text) for r in replies]

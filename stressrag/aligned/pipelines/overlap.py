@@ -63,7 +63,7 @@ class OverlapFilter(Admission):
         return {**super().settings(), "tau": self.tau, **weights}
 
     def rejected(self, question: str, texts: Sequence[str]) -> tuple[dict[int, str], dict[str, Any]]:
-        shares = self._weighted(question, texts) if self._index else coverage(question, texts)
+        shares = self._weighted(question, texts) if self._index is not None else coverage(question, texts)
         dropped = {
             i: f"holds {share:.3f} of the question's words"
             for i, share in enumerate(shares)

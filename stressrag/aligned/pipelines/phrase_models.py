@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,6 +22,8 @@ from stressrag.text.stopwords import ENGLISH
 
 PhraseModel = Callable[[str], Iterable[str]]
 SPACY_MODEL = "en_core_web_sm"
+SPACY = "spacy:"
+"""What the name of the default model begins with in records."""
 SUBSTITUTE = "stopword_phrases"
 # Parts of speech that end a run, as RobustRAG's code has them.
 _ENDS = frozenset(
@@ -78,6 +81,14 @@ def _spacy_phrases(text: str) -> list[str]:
     return content_phrases(_spacy()(text))
 
 
+def _spacy_name() -> str:
+    """With the version, which decides what is a noun."""
+    try:
+        return f"{SPACY}{SPACY_MODEL} {version(SPACY_MODEL)}"
+    except PackageNotFoundError:
+        return f"{SPACY}{SPACY_MODEL}"
+
+
 def has_spacy() -> bool:
     """Whether spaCy and its English model are installed."""
     return find_spec("spacy") is not None and find_spec(SPACY_MODEL) is not None
@@ -110,7 +121,7 @@ def get_phrase_model(name: str | PhraseModel) -> tuple[str, PhraseModel]:
                 f"phrase model 'spacy' needs spaCy and {SPACY_MODEL}: pip install spacy, then "
                 f"python -m spacy download {SPACY_MODEL}; or choose {SUBSTITUTE}, which needs neither"
             )
-        return f"spacy:{SPACY_MODEL}", _spacy_phrases
+        return _spacy_name(), _spacy_phrases
     if ":" in name:
         model = import_target(name, "phrase model")
         if not callable(model):

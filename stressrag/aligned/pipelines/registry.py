@@ -93,10 +93,9 @@ def _check_options(name: str, factory: Any, options: dict[str, Any]) -> None:
         parameters = inspect.signature(factory).parameters
     except (TypeError, ValueError):  # some callables have no signature; calling them will tell
         return
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for option in options:
-        if option not in parameters:
+        if option not in parameters and not takes_any:
             raise StressragError(f"pipeline {name!r} has no option {option!r}; {nearest(option, parameters)}")
     needed = [
         p.name

@@ -13,6 +13,7 @@ from stressrag.aligned.pipelines.embedders import SIMCSE, Embed, Embedder
 from stressrag.aligned.pipelines.trustrag_filter import COSINE, ROUGE, Filtered, filter_passages, overlaps
 from stressrag.aligned.pipelines.upstream import TrustPrompts, prompt_source
 from stressrag.aligned.records import Passage
+from stressrag.errors import StressragError
 
 MEMORY = (
     "Write down what you know yourself that helps to answer the question, in fewer than 50 words. State "
@@ -85,6 +86,10 @@ class TrustRAG(Pipeline):
             consolidation_tokens=consolidation_tokens,
             answer_tokens=answer_tokens,
         )
+        if not (0 <= rouge < float("inf") and -1 <= cosine < float("inf")):
+            raise StressragError(
+                f"pipeline {self.name!r}: rouge={rouge} and cosine={cosine} are no thresholds"
+            )
         self.embedder = Embedder(embed, pooling, device)
         self.rouge, self.cosine = rouge, cosine
         self.memory_tokens, self.answer_tokens = memory_tokens, answer_tokens

@@ -50,8 +50,8 @@ class Filtered:
         Which of the cases it was.
     dropped : dict of int to str
         Passages that go, each with the reason.
-    similarity : tuple of float
-        Mean cosine within the cluster of the first passage and within the other, where both have pairs.
+    similarity : tuple of float or None
+        Mean cosine within the cluster of the first passage and within the other; ``None`` for a single one.
     clusters : tuple of int
         By passage 0 or 1; cluster 0 has the first passage.
     """
