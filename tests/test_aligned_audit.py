@@ -314,7 +314,7 @@ class TestBlinding:
             *FLIPS,
             "stratum",
             "probability",
-            "zz",
+            "zz-split",
             "4242",
         ]
         names += [a.key for a in answers] + [str(tmp_path), "budget", "condition"]

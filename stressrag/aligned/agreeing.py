@@ -107,6 +107,8 @@ def agreements(
     if not known:
         raise StressragError(f"{reference}: holds labels but no answers; name the answers with --answers")
     gold = read_labels([reference], known).only()
+    if not gold:
+        raise StressragError(f"{reference}: none of its labels is of the answers at hand")
     by_source: dict[str, Mapping[str, Labels]] = dict(rule_labels(known, rules))
     if others:
         by_source |= read_labels(others, known).sources

@@ -65,7 +65,7 @@ const fields = [['target_endorsed', 'Target endorsed?'], ['reference_correct', '
   ['abstains', 'Abstains?']];
 const words = {y: 'yes', n: 'no', u: 'uncertain'};
 const $ = id => document.getElementById(id);
-const place = 'stressrag-audit-' + data.packet;
+const place = name => 'stressrag-audit-' + data.packet + '-' + name;
 const ids = data.items.flatMap(item => item.answers.map(a => a.id));
 let state = {name: '', labels: {}, notes: {}}, at = 0, asked = 0;
 
@@ -77,8 +77,26 @@ function fresh() {
   }
 }
 function keep() {
-  try { localStorage.setItem(place, JSON.stringify(state)); }
+  if (!state.name) return;
+  try { localStorage.setItem(place(state.name), JSON.stringify(state)); }
   catch (e) { say('This browser keeps nothing: save often.'); }
+}
+// Each annotator has work of their own, also in a browser that several use.
+function enter(name) {
+  if (name === state.name) return;
+  keep();
+  const unnamed = state.name ? {} : state.labels;
+  if (state.name) state.notes = {};
+  state.name = name;
+  state.labels = {};
+  fresh();
+  let told = '';
+  try {
+    const kept = JSON.parse(localStorage.getItem(place(name)) || 'null');
+    if (kept) { take(kept, name); told = 'Your kept work is here.'; }
+  } catch (e) { told = 'This browser keeps nothing: save often.'; }
+  for (const id of Object.keys(unnamed)) Object.assign(state.labels[id], unnamed[id]);
+  keep(); show(); say(told);
 }
 function take(kept, name) {
   for (const id of ids) {
@@ -103,6 +121,7 @@ function asks() {
     .filter(([, f]) => f !== 'target_endorsed' || item.target !== null);
 }
 function show() {
+  say('');
   const item = data.items[at], list = asks(), box = $('item'), facts = make('dl');
   box.replaceChildren(make('h2', 'Item ' + (at + 1) + ' of ' + data.items.length), facts);
   const target = item.target === null ? '(none)' : item.target;
@@ -154,6 +173,7 @@ function answer(word) {
   if (asked + 1 < list.length) asked += 1;
   else if (at + 1 < data.items.length) { at += 1; asked = 0; }
   show();
+  if (!data.items.some(open)) say('All is labeled: save now.');
 }
 function go(step) { at = Math.min(Math.max(at + step, 0), data.items.length - 1); asked = 0; show(); }
 function next() {
@@ -162,7 +182,7 @@ function next() {
   say('Nothing is open.');
 }
 function save() {
-  state.name = $('name').value.trim();
+  enter($('name').value.trim());
   if (!state.name) { say('Write your name first.'); $('name').focus(); return; }
   const labels = {}, notes = {};
   for (const id of ids) {
@@ -177,18 +197,19 @@ function save() {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   keep();
   const left = data.items.filter(open).length;
-  say(left ? 'Saved; ' + left + ' items are still open.' : 'Saved; everything is labeled.');
+  say(left ? 'Saved to go on later; ' + left + ' items are open, and only a complete file can be handed back.' : 'Saved; everything is labeled.');
 }
 async function load(file) {
   try {
     const kept = JSON.parse(await file.text());
     if (kept.packet !== data.packet) { say('That file belongs to another packet.'); return; }
+    enter(String(kept.annotator || ''));
     take(kept, kept.annotator);
     $('name').value = state.name;
     keep(); show(); say('Loaded.');
   } catch (e) { say('That file cannot be read.'); }
 }
-$('name').oninput = () => { state.name = $('name').value; keep(); };
+$('name').onchange = () => enter($('name').value.trim());
 $('back').onclick = () => go(-1);
 $('on').onclick = () => go(1);
 $('open').onclick = next;
@@ -206,11 +227,6 @@ document.addEventListener('keydown', e => {
   e.preventDefault();
 });
 fresh();
-try {
-  const kept = JSON.parse(localStorage.getItem(place) || 'null');
-  if (kept) take(kept, kept.name);
-} catch (e) { say('This browser keeps nothing: save often.'); }
-$('name').value = state.name;
 show();
 """
 

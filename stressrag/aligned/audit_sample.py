@@ -30,7 +30,7 @@ from stressrag.aligned.records import NO_DEFENSE, Answer
 from stressrag.errors import StressragError, nearest
 from stressrag.stats.bootstrap import entropy
 
-REASONS = ("judge undecided", "labels disagree", "label flip", "no reason")
+REASONS = ("judge undecided", "labels disagree", "label flip", "at random")
 FLIPS = ("prevention", "introduction")
 Automatic = Mapping[str, Mapping[str, "bool | None"]]
 

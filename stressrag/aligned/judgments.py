@@ -30,8 +30,6 @@ IDENTIFYING = (
     *("query_id", "method", "condition", "budget", "dataset", "retriever", "victim", "arm", "attack"),
     *("split", "group_id"),
 )
-# What an answer shows, for rows whose key was made of a reference source that is not known here.
-_SHOWN = ("question", "target", "references", "answer")
 _LISTED = 20
 _ABSENT = object()
 
@@ -185,10 +183,13 @@ class _Index:
 
     def of_content(self, row: Mapping[str, Any]) -> set[str]:
         """Keys of answers that show what the row shows, whatever their reference source."""
-        references = row.get("references")
-        if not all(name in row for name in _SHOWN) or not isinstance(references, list):
+        references = row.get("references") or []
+        references = [references] if isinstance(references, str) else references
+        if not all(isinstance(row.get(n), str) for n in ("question", "answer")) or not isinstance(
+            references, list
+        ):
             return set()
-        return self.shown.get(_shown(row["question"], row["target"], references, row["answer"]), set())
+        return self.shown.get(_shown(row["question"], row.get("target"), references, row["answer"]), set())
 
     def of_fields(self, row: Mapping[str, Any]) -> set[str]:
         """Keys of answers that have all the identifying fields of the row."""
@@ -252,9 +253,13 @@ def _key_of(row: Mapping[str, Any], index: _Index | None, at: Labels, log: Probl
             return found
         keys = index.of_content(row)
     elif isinstance(row.get("query_id"), str):
-        keys = index.of_fields(row)
+        keys = index.of_fields(row) or index.of_content(row)
+    elif isinstance(row.get("answer"), str):
+        keys = index.of_content(row)
     else:
-        log.error(at.file, at.line, "neither 'key' nor a string 'query_id'")
+        log.error(
+            at.file, at.line, "neither 'key' nor a string 'query_id', nor question and answer themselves"
+        )
         return ""
     if len(keys) > 1:
         differ = [n for n in IDENTIFYING if n not in row]

@@ -51,9 +51,7 @@ def measure(
     made: dict[Any, Estimate] = {}
     for i, c in enumerate(wanted):
         some = {
-            (i, lab.name, name): column
-            for lab in labels
-            for name, column in columns[(i, lab.name)].items()
+            (i, lab.name, name): column for lab in labels for name, column in columns[(i, lab.name)].items()
         }
         bounds = {k: _SPAN.get(k[2], (0.0, 1.0)) for k in some}
         made |= estimates(

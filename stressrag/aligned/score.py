@@ -149,7 +149,7 @@ def load(paths: str | Path | Sequence[str | Path] | Sequence[Answer]) -> tuple[l
     """Answers from paths, or given as they are; and warnings of what looks wrong with them as a whole."""
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     rows = [a for a in given if isinstance(a, Answer)]
-    if rows and len(rows) < len(given) or not all(isinstance(p, (str, Path, Answer)) for p in given):
+    if (rows and len(rows) < len(given)) or not all(isinstance(p, (str, Path, Answer)) for p in given):
         wrong = next(x for x in given if not isinstance(x, Answer if rows else (str, Path)))
         raise StressragError(
             f"answers are paths or stressrag.Answer, not {type(wrong).__name__}; a dict is made one by Answer(**row)"

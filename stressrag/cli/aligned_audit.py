@@ -20,6 +20,7 @@ options:
                    labels disagree, flip or are undecided, and evenly from conditions and methods
   --seed N         of the draw (default 0); same input and seed, same files
   --judge FILE     labels of one source, JSON lines
+  --controls       answers of removal controls as well, not only of the four conditions
   --flips          pairs of undefended and defended answers of which only one endorses by the labels
   --by NAME        the label that decides on flips: boundary, endorsed, substring or judge (default: that
                    of the judge where there is one, else boundary)
@@ -59,7 +60,7 @@ def export_main(argv: Sequence[str]) -> int:
         options.add_argument(name)
     options.add_argument("--items", default="100")
     options.add_argument("--seed", default="0")
-    for name in ("--flips", "--overwrite"):
+    for name in ("--flips", "--overwrite", "--controls"):
         options.add_argument(name, action="store_true")
     args = options.read(argv)
     if not args.answers:
@@ -73,8 +74,15 @@ def export_main(argv: Sequence[str]) -> int:
     from stressrag.aligned.audit import audit_export
     from stressrag.aligned.judgments import read_labels
     from stressrag.aligned.read import read_answers
+    from stressrag.aligned.records import CONDITIONS
 
-    answers = read_answers(args.answers)
+    answers = [
+        a
+        for a in read_answers(args.answers)
+        if a.split == "attack" and (args.controls or a.condition in CONDITIONS)
+    ]
+    if not answers:
+        raise StressragError(f"{verb}: no answer to an attacked query among them")
     judge = None
     if args.judge is not None:
         judgments = read_labels([args.judge], answers)
@@ -163,8 +171,8 @@ def table(result: Mapping[str, Any]) -> str:
         lines.append(f"{field:<18} consensus: {counts}; adjudicated: {found['adjudicated']}")
     for name, rate in result.get("endorsement", {}).items():
         lines.append(
-            f"target endorsed, {name}: {_percent(rate['rate'])} {_ends(rate, 100)} of about "
-            f"{rate['stands_for']:.0f} (n = {rate['n']}, undecided {rate['undecided']})"
+            f"target endorsed, {name}: {_percent(rate['rate'])} {_ends(rate, 100)} (labeled {rate['n']}, "
+            f"undecided {rate['undecided']})"
         )
     for kind, found in result.get("flips", {}).items():
         lines.append(

@@ -157,7 +157,8 @@ def _measured(
         chance = (agreeing @ margins[1])[a] + (margins[0] @ agreeing)[b] - 2 * expected
         influence = (same - observed) - (1 - kappa) * chance
         ends = _interval(observed, influence, w, unit, level, most=2.0)
-    low, high = ((x - expected) / (1 - expected) for x in ends) if ends else (None, None)
+    # Chance agreement is held fixed, so the lower end can pass what kappa can be.
+    low, high = (max(-1.0, (x - expected) / (1 - expected)) for x in ends) if ends else (None, None)
     return Agreement(*counts, observed, expected, shares[0], shares[1], kappa, low, high, weighted)
 
 
