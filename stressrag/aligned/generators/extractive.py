@@ -1,10 +1,10 @@
 """A reader without a model: it copies its answer from the passages in the prompt.
 
 It takes the place of a language model where there is none, for tests and for a first look, and says so
-(``stand_in``). Of a question it reads what kind of answer is asked for; the sentences that share most with the
-question give the candidates, and passages that give the same candidate support each other. Numbers, dates and
-names are answered by the candidate alone, all else by two sentences, yes or no before them. Where too little
-of the question occurs in any passage, it does not know. It is as gullible as any reader of its passages.
+(``stand_in``). Of a question it reads what kind of answer is asked for; the sentences that share most with
+the question give the candidates, and passages that give the same candidate support each other. Numbers, dates
+and names are answered by the candidate alone, all else by two sentences, yes or no before them. Where too
+little of the question occurs in any passage, it does not know. It is as gullible as any reader.
 """
 
 from __future__ import annotations
@@ -72,15 +72,17 @@ class ExtractiveReader(Generator):
     def answer(self, question: str, passages: Sequence[str]) -> str:
         """The answer to a question from passages, or :data:`UNKNOWN`."""
         asked = read_question(question)
-        candidates = [c for c in _candidates(asked, passages) if c.confidence >= self.threshold]
+        candidates = [c for c in _candidates(asked, passages) if round(c.confidence, 9) >= self.threshold]
         if not asked.terms or not candidates:
             return UNKNOWN
         support: dict[tuple[str, ...], dict[int, float]] = {}
         for c in candidates:
             scores = support.setdefault(c.form, {})
             scores[c.passage] = max(scores.get(c.passage, 0.0), c.score)
-        # Of equals the first counts, so that the answer does not depend on anything but the prompt.
-        return max(candidates, key=lambda c: (sum(support[c.form].values()), c.score)).text
+        # Of equals the first counts. Python versions add up floats differently, so the last bits are dropped.
+        return max(
+            candidates, key=lambda c: (round(sum(support[c.form].values()), 9), round(c.score, 9))
+        ).text
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (
         "percentage",
-        r"\b(?:what|which|how many) (?:\w+ )?(?:per ?cent|percentage|reduction|discount|rebate|share|proportion|interest)\b|"
+        r"\b(?:what|which|how many) (?:\w+ )?"
+        r"(?:per ?cent|percentage|reduction|discount|rebate|share|proportion|interest)\b|"
         r"\bhow (?:large|big|high|much)\b[^.?]*\b(?:reduction|discount|rebate|share|proportion|interest)\b|"
         r"\bby how much\b[^.?]*\b(?:raised?|cut|lower(?:ed)?|reduced?|rise|rose|increased?|fall|fell)\b",
     ),
@@ -38,11 +39,13 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (
         "duration",
         r"\bhow (?:long|soon|often)\b|\b(?:how many|after how many|within how many|what) (?:\w+ )?"
-        rf"{_UNITS_OF_TIME}\b|\bfor how long\b|\bhow much (?:\w+ )?time\b|\bhow far on foot\b|\bhow much (?:notice|warning|longer)\b|\b(?:what|which) (?:\w+ )?(?:duration|interval|notice)\b",
+        rf"{_UNITS_OF_TIME}\b|\bfor how long\b|\bhow much (?:\w+ )?time\b|\bhow far on foot\b|"
+        r"\bhow much (?:notice|warning|longer)\b|\b(?:what|which) (?:\w+ )?(?:duration|interval|notice)\b",
     ),
     (
         "length",
-        r"\bhow (?:wide|high|tall|deep|thick|broad|far|low)\b|\b(?:what|which) (?:\w+ )?(?:length|width|height|depth|distance|draught)\b",
+        r"\bhow (?:wide|high|tall|deep|thick|broad|far|low)\b|"
+        r"\b(?:what|which) (?:\w+ )?(?:length|width|height|depth|distance|draught)\b",
     ),
     ("mass", r"\bhow heavy\b|\b(?:what|which|how much) (?:\w+ )?(?:weight|load|mass)\b|\bweigh\b"),
     ("temperature", r"\btemperature\b|\bhow (?:hot|cold|warm)\b"),
@@ -58,7 +61,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (
         "quantity",
         r"\bhow (?:many|much|large|big|strong|old|powerful)\b|"
-        r"\b(?:what|which|is|are) (?:\w+ )?(?:amount|size|maximum|minimum|limit|quantity|largest|smallest|most)\b",
+        r"\b(?:what|which|is|are) (?:\w+ )?"
+        r"(?:amount|size|maximum|minimum|limit|quantity|largest|smallest|most)\b",
     ),
     ("place", r"(?:^|[,;:.] )(?:and |but )?where\b"),
     (
@@ -72,8 +76,7 @@ NUMERIC = frozenset(
     ("percentage", "ratio", "length", "mass", "temperature", "speed", "time", "duration", "price", "quantity")
 )
 _ASKING = frozenset(
-    ("many", "much", "long", "often", "far", "soon", "large", "big", "wide", "high", "heavy")
-    + ("tell", "know", "please", "called", "name")
+    "many much long often far soon large big wide high heavy tell know please called name".split()  # noqa: SIM905
 )
 _ENDINGS = (
     "ations",
@@ -100,7 +103,8 @@ class Question:
     Attributes
     ----------
     kind : str
-        ``yes-no``, ``cause``, one of :data:`NUMERIC`, ``date``, ``person``, ``place``, ``name`` or ``phrase``.
+        ``yes-no``, ``cause``, one of :data:`NUMERIC`, ``date``, ``person``, ``place``, ``name`` or
+        ``phrase``.
     terms : dict of str to float
         Its stems with weights: longer words weigh more.
     words : frozenset of str

@@ -13,7 +13,7 @@ _ONES = (
 )
 _NUMBER = (
     rf"(?:(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?(?:\s(?:hundred|thousand|million|billion))?(?![\d:.,]*\d)|"
-    rf"(?:a\s)?\b(?:{_ONES})(?:(?:[\s-]|\sand\s(?:a\s)?)(?:{_ONES}))*\b)"
+    rf"(?:a\s)?\b(?:{_ONES})(?:(?:[\s-]|\sand\s(?:a\s)?)(?:{_ONES})){{0,9}}\b)"
 )
 _MONEY = r"crowns?|dollars?|euros?|pounds?|cents?|pence|francs?|yen|rupees?|rubles?|yuan|pesos?|kr|[$€£¥]"
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
@@ -39,9 +39,10 @@ _OTHER: dict[str, str] = {
     "date": rf"(?:the\s)?(?:\b(?:first|second|third|fourth|last)\s)?\b(?:{_DAYS})\b|"
     rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)?\s)?(?:{_MONTHS})\b(?:\s\d{{1,2}}\b)?(?:,?\s\d{{4}}\b)?|\b(?:1[0-9]|20)\d\d\b",
     "person": rf"(?:(?:Mr|Mrs|Ms|Miss|Dr|Captain|Capt|Sir|Lady|Prof)\.?\s)?{_NAME}",
-    "name": rf"[\"“]([^\"”\n]{{2,60}})[\"”]|\b(?:number\s)?\d{{3,}}\b|"
+    "name": rf"[\"“]([^\"”\n]{{2,60}})[\"”]|"
+    rf"\b(?:number\s)?\d{{3,}}\b|"
     rf"\b[A-Z]{{2,}}(?:[-&][A-Z]+)*\b|{_NAME}",
-    "place": r"\b(?:in|on|at|by|behind|under|inside|opposite|beside|near|above|below|over|from|to|off|outside)"
+    "place": r"\b(?:in|on|at|by|behind|under|inside|opposite|beside|near|above|below|over|from|to|off)"
     rf"\s(?:the\s|a\s|an\s|its\s|her\s|his\s)?[^,.;:!?]{{2,60}}|{_NAME}",
 }
 

@@ -1,7 +1,7 @@
 """Everyday English words that questions and passages use for one another.
 
-A language model knows that *what does it cost* is answered by *the charge is*; a reader without one needs a list.
-Each line is a set of words of about one meaning; a word may stand in several. Words are compared by stem.
+A language model knows that *what does it cost* is answered by *the charge is*; a reader without one needs a
+list. Each line is a set of words of about one meaning; a word may stand in several. Stems are compared.
 """
 
 from __future__ import annotations

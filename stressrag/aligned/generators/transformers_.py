@@ -74,16 +74,18 @@ class Transformers(Generator):
     def _loaded(self) -> tuple[Any, Any]:
         try:
             import torch
-            from transformers import AutoModelForCausalLM, AutoTokenizer
+            import transformers
         except ImportError as e:
             raise StressragError(
                 "transformers models need transformers and torch: pip install 'stressrag[dense]'"
             ) from e
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            tokenizer = AutoTokenizer.from_pretrained(self.model, revision=self.revision)
-            model = AutoModelForCausalLM.from_pretrained(
-                self.model, revision=self.revision, torch_dtype=self.dtype
+            tokenizer = transformers.AutoTokenizer.from_pretrained(self.model, revision=self.revision)
+            # The keyword was renamed in 4.56, and the old one is warned about since.
+            old = tuple(map(int, transformers.__version__.split(".")[:2])) < (4, 56)
+            model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+                self.model, revision=self.revision, **{"torch_dtype" if old else "dtype": self.dtype}
             )
             return tokenizer, model.to(device).eval()
         except (OSError, ValueError, RuntimeError, KeyError) as e:
