@@ -197,7 +197,8 @@ function save() {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   keep();
   const left = data.items.filter(open).length;
-  say(left ? 'Saved to go on later; ' + left + ' items are open, and only a complete file can be handed back.' : 'Saved; everything is labeled.');
+  const rest = 'Saved to go on later: ' + left + ' items are open; hand back a complete file.';
+  say(left ? rest : 'Saved; everything is labeled.');
 }
 async function load(file) {
   try {

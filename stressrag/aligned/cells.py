@@ -57,7 +57,10 @@ class Labeler:
             return (np.nan, "not_applicable") if value is None else (float(value), "known")
         labels = self.judged.get(a.key)
         said = (labels and getattr(labels, _OF_JUDGE[event])) or "missing"
-        return (float(said == "yes"), "known") if said in ("yes", "no") else (np.nan, said)
+        if said in ("yes", "no"):
+            return float(said == "yes"), "known"
+        # There is something to label, whatever the judge thinks.
+        return np.nan, "invalid" if said == "not_applicable" else said
 
     def _by_rule(self, a: Answer, event: str) -> bool | None:
         if event == "target":

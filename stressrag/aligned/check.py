@@ -39,10 +39,16 @@ def _place(a: Answer) -> tuple[Any, ...]:
 
 def _name(place: tuple[Any, ...]) -> str:
     setting, split, budget, method, condition = place
-    words = [condition, f"method {method}" if method != NO_DEFENSE else "undefended"]
+    words = [condition, f"method {_plain(method)}" if method != NO_DEFENSE else "undefended"]
     words += [f"budget {budget}"] if budget is not None else []
-    words += [x for x in setting if x] + ([split] if split != "attack" else [])
+    words += [_plain(x) for x in setting if x] + ([split] if split != "attack" else [])
     return ", ".join(words)
+
+
+def _plain(text: str) -> str:
+    """A name in a message: one line, cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else line[:59] + "…"
 
 
 def _repeated(answers: Sequence[Answer], log: ProblemLog) -> None:
@@ -55,7 +61,7 @@ def _repeated(answers: Sequence[Answer], log: ProblemLog) -> None:
             log.error(
                 a.file,
                 a.line,
-                f"query {a.query_id!r} ({_name(_place(a))}) stands here {differs}; first at"
+                f"query {_cut(a.query_id)} ({_name(_place(a))}) stands here {differs}; first at"
                 f" {first.file}:{first.line}. Give what tells them apart as a field (budget, dataset, …) or"
                 " as PATH@budget=1",
             )
@@ -73,7 +79,7 @@ def _contradicting(answers: Sequence[Answer], log: ProblemLog) -> None:
                 log.error(
                     a.file,
                     a.line,
-                    f"query {a.query_id!r}: {name} is {_cut(mine)}, but {_cut(theirs)} at"
+                    f"query {_cut(a.query_id)}: {name} is {_cut(mine)}, but {_cut(theirs)} at"
                     f" {known.file}:{known.line}",
                 )
 
@@ -94,9 +100,12 @@ def _lacking(answers: Sequence[Answer], log: ProblemLog) -> None:
         for a in rows:
             table[(a.method, a.condition, a.budget)].setdefault(a.query_id, a)
         methods = sorted({a.method for a in rows} - {NO_DEFENSE})
-        budgets: list[int | None] = [*sorted({a.budget for a in rows if a.budget is not None})] or [None]
+        budgets: list[int | None] = [*sorted({a.budget for a in rows if a.budget is not None})]
         for method in methods or [NO_DEFENSE]:
-            own = [b for b in budgets if (method, "poisoned", b) in table] or budgets[:1]
+            # A method that was run at some budgets only is checked at those.
+            own = [b for b in budgets if (method, "poisoned", b) in table]
+            if not own or (method, "poisoned", None) in table:
+                own = budgets or [None]
             for budget in own if split == "attack" else [None]:
                 _cell_lacks(table, method, budget, split, log)
 
@@ -107,14 +116,14 @@ def _cell_lacks(table: Any, method: str, budget: int | None, split: str, log: Pr
         for c in (CONDITIONS if split == "attack" else CONDITIONS[:1])
         for m in dict.fromkeys((NO_DEFENSE, method))
     ]
-    found = {w: table.get((*w, budget)) or table.get((*w, None)) or {} for w in wanted}
+    found = {w: {**table.get((*w, None), {}), **table.get((*w, budget), {})} for w in wanted}
     everything = {q: a for rows in found.values() for q, a in rows.items()}
     for (m, c), rows in found.items():
         without = [q for q in everything if q not in rows]
         if not without:
             continue
         some = next(iter(rows.values()), next(iter(everything.values())))
-        who = "undefended" if m == NO_DEFENSE else f"method {m}"
+        who = "undefended" if m == NO_DEFENSE else f"method {_plain(m)}"
         at = f" at budget {budget}" if budget is not None else ""
         if not rows:
             log.error(
@@ -124,7 +133,7 @@ def _cell_lacks(table: Any, method: str, budget: int | None, split: str, log: Pr
                 f" method {method} have",
             )
         else:
-            ids = ", ".join(map(repr, without[:_SHOWN])) + (", …" if len(without) > _SHOWN else "")
+            ids = ", ".join(map(_cut, without[:_SHOWN])) + (", …" if len(without) > _SHOWN else "")
             log.error(
                 some.file,
                 None,
@@ -138,6 +147,10 @@ def _targets(answers: Sequence[Answer], log: ProblemLog) -> None:
     for a in answers:
         if not a.answer.strip() and a.split != "calibration":
             log.warn(a.file, a.line, "empty answer, counted as an abstention")
+        if a.split != "attack" and a.condition != "clean":
+            log.warn(
+                a.file, a.line, f"split {a.split} with condition {a.condition} is not read; only clean is"
+            )
         if a.split != "attack" or (a.setting, a.query_id) in seen:
             continue
         seen.add((a.setting, a.query_id))
@@ -217,8 +230,8 @@ def _swapped(answers: Sequence[Answer], log: ProblemLog) -> None:
             log.error(
                 a.file,
                 a.line,
-                f"clean retrieval of query {a.query_id!r} holds a poison passage; clean and poisoned may be"
-                " swapped",
+                f"clean retrieval of query {_cut(a.query_id)} holds a poison passage; clean and poisoned may"
+                " be swapped",
             )
 
 

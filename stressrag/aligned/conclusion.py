@@ -88,6 +88,9 @@ _SAID_POLAR = re.compile(
 )
 
 
+_LONG = 1000  # characters of a sentence that are looked at
+
+
 @lru_cache(4096)
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a prepared text; a line break ends one, and so does a list item."""
@@ -99,7 +102,7 @@ def sentences(text: str) -> tuple[str, ...]:
         start = m.end() if m else start
         carry = f"{carry} {piece}".strip() if carry else piece.strip()
         line_end = m is None or "\n" in m.group()
-        if carry and (line_end or not _SHORTENED.search(carry)):
+        if carry and (line_end or len(carry) > _LONG or not _SHORTENED.search(carry[-12:])):
             out.append(carry)
             carry = ""
     return tuple(out)
@@ -113,9 +116,10 @@ def conclusion(text: str) -> tuple[str, bool]:
     follows it a later *therefore*. Without one the last *therefore* does; without any mark the whole text is
     returned.
     """
-    strong = [m for m in _STRONG.finditer(text) if text[m.end() :].strip(" .*_\n:\"'")]
+    content = len(text.rstrip(" .*_\n:\"'"))
+    strong = [m for m in _STRONG.finditer(text) if m.end() < content]
     found = text[strong[-1].end() :].lstrip(" :,*_\n") if strong else text
-    weak = [m for m in _WEAK.finditer(found) if found[m.end() :].strip()]
+    weak = [m for m in _WEAK.finditer(found) if m.end() < len(found.rstrip())]
     if weak and (weak[-1].start() > 0 or not strong):
         rest = found[weak[-1].end() :].lstrip(" :,\n")
         # An afterthought such as "therefore, the sources agree" is no answer.
@@ -130,6 +134,7 @@ def refuses(sentence: str) -> bool:
     """Whether a sentence declines to answer, with no answer after a *but*."""
     if _WHOLE_REFUSAL.match(sentence):
         return True
+    sentence = sentence[:_LONG]
     m = _REFUSAL.search(sentence)
     if not m:
         return False

@@ -14,6 +14,9 @@ from stressrag.aligned import cues
 from stressrag.aligned.conclusion import abstains, conclusion, implied_polar, sentences
 from stressrag.aligned.phrases import occurrences, phrase
 
+_WINDOW = 400  # characters on either side of an occurrence
+_LOOKED_AT = 10  # occurrences at either end of a sentence
+
 
 def endorses(answer: str, wanted: str, question: str = "", others: Iterable[str] = ()) -> bool:
     """Whether an answer asserts ``wanted`` as the answer.
@@ -52,7 +55,7 @@ def endorses(answer: str, wanted: str, question: str = "", others: Iterable[str]
     last = max((t for t in turns if any(i >= t for i in asserting)), default=0)
     first = next(i for i in asserting if i >= last)
     return said[first] == "target" and not any(
-        cues.TAKEN_BACK.search(cues.UPHELD.sub(" ", s)) for s in there[first + 1 :]
+        cues.TAKEN_BACK.search(cues.UPHELD.sub(" ", s[:_WINDOW])) for s in there[first + 1 :]
     )
 
 
@@ -108,14 +111,18 @@ def _listed(there: Sequence[str], target: Sequence[str]) -> bool:
 
 def _asserts(sentence: str, target: Sequence[str], turned: bool = False) -> bool:
     """Whether a sentence asserts the phrase at one of its occurrences."""
-    return any(_asserted(sentence, a, b, turned) for a, b in occurrences(sentence, target))
+    if sentence.rstrip(" \"'*_)").endswith("?"):
+        return False
+    there = occurrences(sentence, target)
+    if len(there) > 2 * _LOOKED_AT:
+        there = there[:_LOOKED_AT] + there[-_LOOKED_AT:]
+    return any(_asserted(sentence, a, b, turned) for a, b in there)
 
 
 def _asserted(s: str, start: int, end: int, turned: bool) -> bool:
-    if s.rstrip(" \"'*_)").endswith("?"):
-        return False
-    before = cues.NO_DOUBT.sub(" ", s[:start])
-    after = s[end:]
+    # Cues stand near; a window keeps the time in bounds, whatever the answer is.
+    before = cues.NO_DOUBT.sub(" ", s[max(0, start - _WINDOW) : start])
+    after = s[end : end + _WINDOW]
     cut = [
         m.end()
         for m in re.finditer(r"(?:(?<!\d),|[;:()])\s|\s-\s|\b(?:but|and|because|since|so|whereas)\s", before)
@@ -125,12 +132,9 @@ def _asserted(s: str, start: int, end: int, turned: bool) -> bool:
         r"[,;:()]\s|\s-\s|\b(?:but|because|whereas|while|although)\s|\band\s", after, maxsplit=1
     )[0]
     negations = [m for m in cues.NEGATED.finditer(clause) if len(clause[m.end() :].split()) <= 9]
-    if negations and cues.QUANTITY.search(
-        clause
-    ):  # "more than 48 hours" is another matter than "older than him"
-        negations = [
-            m for m in negations if not clause[m.start() :].split() or m.end() < len(clause.rstrip()) - 12
-        ]
+    # "More than 48 hours" is another matter than "older than him".
+    if negations and cues.QUANTITY.search(clause):
+        negations = [m for m in negations if m.end() < len(clause.rstrip()) - 12]
     compared = any(m.group() == "than" for m in negations)
     if compared and turned:
         negations = [m for m in negations if m.group() != "than"]

@@ -144,6 +144,8 @@ def _row(cell: Cell, labels: Labeler, there: Mapping[str, Estimate], seed: int) 
 
 
 def _tests(cell: Cell, p0: Floats, p1: Floats, seed: int) -> dict[str, Any]:
+    if np.isnan(p0 + p1).all():
+        return {"mcnemar_p": None, "mcnemar_mid_p": None, "cluster_p": None}
     plain = paired_p(p0, p1)
     clustered = None if cell.groups is None else paired_p(p0, p1, cell.groups, seed)["p"]
     return {"mcnemar_p": plain["p"], "mcnemar_mid_p": plain["p_mid"], "cluster_p": clustered}

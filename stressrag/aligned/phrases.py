@@ -13,6 +13,8 @@ from stressrag.text.stopwords import ENGLISH
 _QUOTES = str.maketrans(
     {**dict.fromkeys("‘’‛ʼ′`´", "'"), **dict.fromkeys("“”„‟«»″", '"'), **dict.fromkeys("‐‑‒–—−", "-")}
 )
+_BLANKS = re.compile(r"[^\S\n]+")
+_LINES = re.compile(r" ?\n\s*")
 _UNITS = [
     "zero",
     "one",
@@ -70,8 +72,9 @@ class Token(NamedTuple):
 
 
 def prepare(text: str) -> str:
-    """One way of writing: NFKC, case folded, straight quotes and apostrophes, plain hyphens."""
-    return unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
+    """One way of writing: NFKC, case folded, straight quotes, plain hyphens, runs of blanks as one."""
+    plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
+    return _LINES.sub("\n", _BLANKS.sub(" ", plain))
 
 
 @lru_cache(1)
@@ -108,43 +111,68 @@ def _tokens(prepared: str) -> tuple[Token, ...]:
             text = m["word"] or ("percent" if m["sign"] == "%" else m["sign"])
             text = _ORDINALS.get(text, text)
         found.append(Token(text, m.start(), m.end()))
-    return tuple(_with_numerals(found))
+    return tuple(_with_numerals(found, prepared))
 
 
-def _with_numerals(found: Sequence[Token]) -> list[Token]:
+_JOINED = re.compile(r"[ \t]*-?[ \t]*\Z")  # what may stand between the words of one number
+_LONGEST = 15  # digits of a numeral that takes part in arithmetic
+
+
+def _with_numerals(found: Sequence[Token], text: str) -> list[Token]:
     """Runs of number words as one numeral: *one hundred and forty* is 140, *twenty-four* is 24."""
     out: list[Token] = []
     i = 0
     while i < len(found):
-        total, current, j, last = 0, 0, i, i
-        low = 10**12  # what a further part must lie below
-        while j < len(found):
-            word = found[j].text
-            if j == i and word.isdecimal() and j + 1 < len(found) and found[j + 1].text in _SCALES:
-                current, low = int(word), 0  # 3 million
-            elif word in _SMALL and _SMALL[word] < low and (low != 10 or _SMALL[word] > 0):
-                current += _SMALL[word]
-                low = 10 if _SMALL[word] >= 20 else 0
-            elif word in _SCALES and (current or (j == i + 1 and found[i].text == "a")):
-                scale = _SCALES[word]
-                current = (current or 1) * scale
-                low = scale
-                if scale > 100:
-                    total, current = total + current, 0
-            elif not ((word == "and" and j > i and found[j - 1].text in _SCALES) or (word == "a" and j == i)):
-                break
-            else:
-                j += 1
-                continue
-            j += 1
-            last = j
+        last, value = _number_at(found, i, text)
         if last > i:
-            out.append(Token(str(total + current), found[i].start, found[last - 1].end))
+            out.append(Token(str(value), found[i].start, found[last - 1].end))
             i = last
         else:
             out.append(found[i])
             i += 1
     return out
+
+
+def _number_at(found: Sequence[Token], i: int, text: str) -> tuple[int, int]:
+    """The end of the run of number words that begins at a token, and its value; ``i`` itself: there is none.
+
+    Parts must be joined by a space or hyphen, and get smaller: *two thousand and nineteen* is one number,
+    *twenty. Five* and *one million two million* are two.
+    """
+    total = current = 0
+    last = settled = j = i
+    room, scale_room = 10**12, 10**12  # what the next part, the next scale must lie below
+    while j < len(found):
+        if j > i and not _JOINED.match(text, found[j - 1].end, found[j].start):
+            break
+        word = found[j].text
+        if j == i and word.isdecimal() and len(word) <= _LONGEST and _scale_follows(found, j, text):
+            current, room = int(word), 0  # 3 million
+        elif word in _SMALL and _SMALL[word] < room and (room != 10 or _SMALL[word] > 0):
+            current += _SMALL[word]
+            room = 10 if _SMALL[word] >= 20 else 0
+        elif word == "hundred" and (0 < current < 100 or (j == i + 1 and j > last)):
+            current, room = (current or 1) * 100, 100
+        elif word in _SCALES and word != "hundred" and (current or (j == i + 1 and j > last)):
+            if _SCALES[word] >= scale_room:  # the words before it begin another number
+                return settled, total
+            total, current, scale_room = total + (current or 1) * _SCALES[word], 0, _SCALES[word]
+            room, settled = _SCALES[word], j + 1
+        elif (word == "and" and j > i and found[j - 1].text in _SCALES) or (word == "a" and j == i):
+            j += 1
+            continue
+        else:
+            break
+        j += 1
+        last = j
+    return last, total + current
+
+
+def _scale_follows(found: Sequence[Token], i: int, text: str) -> bool:
+    """Whether a scale word stands right behind a numeral."""
+    if i + 1 >= len(found) or found[i + 1].text not in _SCALES:
+        return False
+    return bool(_JOINED.match(text, found[i].end, found[i + 1].start))
 
 
 def phrase(text: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from stressrag.aligned.records import (
     AXES,
+    CONDITIONS,
     FIELDS,
     HARNESS,
     NO_DEFENSE,
@@ -45,13 +46,15 @@ def source(text: str | Path) -> Source:
     StressragError
         When there is no such path or a setting is not one of a row's.
     """
-    whole = Path(text).expanduser()
+    if not str(text).strip():
+        raise StressragError("an empty path of answers; name a folder or a file")
+    whole = _expanded(str(text))
     if isinstance(text, Path) or whole.exists() or "@" not in text:
         if not whole.exists():
             raise StressragError(f"{text}: no such file or folder of answers")
         return Source(whole)
     name, _, words = text.rpartition("@")
-    path = Path(name).expanduser()
+    path = _expanded(name)
     if not path.exists():
         raise StressragError(f"{name}: no such file or folder of answers")
     settings: dict[str, Any] = {}
@@ -65,6 +68,13 @@ def source(text: str | Path) -> Source:
             raise StressragError(f"{text}: split={value}; {nearest(value, SPLITS)}")
         settings[key] = int(value) if key == "budget" else value
     return Source(path, settings)
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as e:  # ~nobody
+        raise StressragError(f"{text}: no such home folder") from e
 
 
 def read_answers(paths: str | Path | Iterable[str | Path]) -> list[Answer]:
@@ -103,7 +113,7 @@ def gather(paths: Iterable[str | Path], log: ProblemLog) -> list[Answer]:
         raise StressragError("no answers given; name a folder or a file of answers")
     for s in sources:
         before = len(answers)
-        for file, defaults in _files(s):
+        for file, defaults in _files(s, log):
             answers += _read_file(file, defaults, log)
         if len(answers) == before and not log.problems():
             log.error(str(s.path), None, "holds no answers")
@@ -142,16 +152,16 @@ def _contexts_beside(home: Path, log: ProblemLog) -> dict[str, tuple[Passage, ..
     return {}
 
 
-def _files(s: Source) -> list[tuple[Path, dict[str, Any]]]:
+def _files(s: Source, log: ProblemLog) -> list[tuple[Path, dict[str, Any]]]:
     """The files of a source with what holds for their rows."""
     if not s.path.is_dir():
         return [(s.path, s.settings)]
     if (s.path / "answers").is_dir():  # an aligned run
-        return _files(Source(s.path / "answers", s.settings))
+        return _files(Source(s.path / "answers", s.settings), log)
     there = sorted(p for p in s.path.iterdir() if p.name.endswith(_SUFFIXES) and not p.name.startswith("."))
     there = [p for p in there if _stem(p) != "contexts"]
     named = {p: _stem(p) for p in there if _stem(p) in HARNESS or is_condition(_stem(p))}
-    if not named:
+    if not any(stem in HARNESS for stem in named.values()):
         if not there:
             raise StressragError(
                 f"{s.path}: no answers here; expected {', '.join(HARNESS)} (.jsonl), or .jsonl or .parquet"
@@ -159,8 +169,11 @@ def _files(s: Source) -> list[tuple[Path, dict[str, Any]]]:
             )
         return [(p, s.settings) for p in there]
     lacking = [name for name in HARNESS if name not in named.values()]
-    if any(stem in HARNESS for stem in named.values()) and lacking:
+    if lacking:
         raise StressragError(f"{s.path}: no {lacking[0]}.jsonl beside the others of the four conditions")
+    for p in there:
+        if p not in named:
+            log.warn(str(p), None, "is not read: the folder has the harness's layout")
     out = []
     for p, stem in named.items():
         condition, defended = HARNESS.get(stem, (stem, False))
@@ -195,15 +208,12 @@ def _parquet(path: Path, log: ProblemLog) -> Iterable[tuple[int, Mapping[str, An
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as e:
-        log.error(str(path), None, f"not a Parquet file that can be read: {e}")
+        rows = pq.read_table(path).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as e:
+        log.error(str(path), None, f"not a Parquet file that can be read: {str(e).splitlines()[0]}")
         return
-    number = 0
-    for batch in table.to_batches():
-        for row in batch.to_pylist():
-            number += 1
-            yield number, {k: v for k, v in row.items() if v is not None or k in _NEEDED}
+    for number, row in enumerate(rows, 1):
+        yield number, {k: v for k, v in row.items() if v is not None or k in _NEEDED}
 
 
 def _rows(
@@ -247,21 +257,23 @@ def answer_of(
 
 def _place(values: dict[str, Any], defaults: Mapping[str, Any]) -> list[str]:
     """Condition and method of a row of the harness, whose file says them."""
-    said = values.get("condition")
-    values["condition"] = defaults["_condition"]
+    said, where = values.get("condition"), str(defaults["_condition"])
+    values["condition"] = where
+    named = values.get("method", NO_DEFENSE)
+    out = []
     if defaults["_defended"]:
-        values.setdefault("method", defaults["_folder"])
-        if values["method"] == NO_DEFENSE:
-            values["method"] = defaults["_folder"]
-    else:
-        values["method"] = NO_DEFENSE
-    known = {
-        defaults["_condition"],
-        *(n for n, place in HARNESS.items() if place == (defaults["_condition"], defaults["_defended"])),
-    }
-    return (
-        [f"condition {said!r} in a file of {defaults['_condition']!r}"] if said not in (None, *known) else []
-    )
+        method = defaults["_folder"] if named == NO_DEFENSE else named
+        if method == NO_DEFENSE:
+            out.append(
+                "the folder is called none like undefended answers; name the method as PATH@method=NAME"
+            )
+        values["method"] = method
+    elif where in CONDITIONS:
+        values["method"] = NO_DEFENSE  # the harness writes the method into all four files
+    known = {where, *(n for n, p in HARNESS.items() if p == (where, defaults["_defended"]))}
+    if said is not None and said not in known:
+        out.append(f"condition {str(said)[:40]!r} in a file of {where!r}")
+    return out
 
 
 def _typed(values: dict[str, Any]) -> list[str]:
@@ -273,7 +285,7 @@ def _typed(values: dict[str, Any]) -> list[str]:
         values["group_id"] = str(values["group_id"])
     if isinstance(values.get("references"), str):
         values["references"] = [values["references"]]
-    if values.get("condition") in HARNESS:
+    if isinstance(values.get("condition"), str) and values["condition"] in HARNESS:
         condition, defended = HARNESS[values["condition"]]
         values["condition"] = condition
         if defended and values.get("method", NO_DEFENSE) == NO_DEFENSE:
@@ -350,9 +362,7 @@ def _context(given: Any, problems: list[str]) -> tuple[Passage, ...] | None:
             )
             continue
         score, role = p.get("score"), p.get("role") or "other"
-        if score is not None and (
-            isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score)
-        ):
+        if score is not None and (not _finite(score)):
             problems.append(f"context: passage {i}: score {score!r} is no finite number")
             continue
         if role not in ROLES:
@@ -368,6 +378,15 @@ def _context(given: Any, problems: list[str]) -> tuple[Passage, ...] | None:
             )
         )
     return tuple(out)
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _without_repeats(answers: Sequence[Answer]) -> list[Answer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +13,12 @@ from typing import Any
 from stressrag.aligned.cells import Cell, Labeler, cells
 from stressrag.aligned.check import check, degenerate
 from stressrag.aligned.controls import control_rows, exposure_rows
+from stressrag.aligned.detector_output import read_detection
 from stressrag.aligned.judgments import read_labels
 from stressrag.aligned.labels import DEFAULT_RULES
-from stressrag.aligned.measures import measure, transitions
+from stressrag.aligned.measures import UNKNOWN, measure, transitions
 from stressrag.aligned.read import problems_of, refuse_errors
-from stressrag.aligned.records import Answer, is_condition
+from stressrag.aligned.records import CONDITIONS, Answer, is_condition
 from stressrag.aligned.utility import utility_rows
 from stressrag.aligned.versus import disagreements, versus
 from stressrag.collection.problems import ProblemLog
@@ -127,7 +128,9 @@ def score_answers(
     every = rules + judged
     attacked, held_out = cells(answers), cells(answers, "utility")
     if not attacked and not held_out:
-        raise StressragError("all answers are for calibration; there is nothing to score")
+        raise StressragError(
+            "there is no answer to clean or poisoned retrieval to score, only controls or calibration"
+        )
     pairs = versus(attacked, every, seed=seed, level=level)
     return Evaluation(
         measure(attacked, every, seed=seed, n_resamples=n_resamples, level=level),
@@ -137,11 +140,11 @@ def score_answers(
         utility_rows(held_out, every, seed=seed, n_resamples=n_resamples),
         transitions(attacked, every),
         disagreements(pairs),
-        [*warnings, *_notes(answers), *notes],
+        [*warnings, *_notes(answers), *notes, *_unknown(answers, judged)],
         [lab.name for lab in every],
         attacked,
         level,
-        [] if detectors is None else _detections(Path(detectors)),
+        [] if detectors is None else [r for r in read_detection(detectors) if r["occupancy"] is None],
     )
 
 
@@ -152,7 +155,8 @@ def load(paths: str | Path | Sequence[str | Path] | Sequence[Answer]) -> tuple[l
     if (rows and len(rows) < len(given)) or not all(isinstance(p, (str, Path, Answer)) for p in given):
         wrong = next(x for x in given if not isinstance(x, Answer if rows else (str, Path)))
         raise StressragError(
-            f"answers are paths or stressrag.Answer, not {type(wrong).__name__}; a dict is made one by Answer(**row)"
+            f"answers are paths or stressrag.Answer, not {type(wrong).__name__}; a dict is made one by"
+            " Answer(**row)"
         )
     if rows:
         log = ProblemLog()
@@ -166,17 +170,6 @@ def load(paths: str | Path | Sequence[str | Path] | Sequence[Answer]) -> tuple[l
     refuse_errors(problems)
     looks = ("swapped", "copied", "unknown field", "empty answer")
     return rows, [str(p) for p in problems if any(word in p.message for word in looks)]
-
-
-def _detections(path: Path) -> list[dict[str, Any]]:
-    """The rows of a ``detectors.json`` over all contexts, whatever their occupancy."""
-    from stressrag.aligned.detector_output import table_rows
-
-    try:
-        rows = table_rows(json.loads(path.read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        raise StressragError(f"{path}: no detectors.json of aligned detect ({type(e).__name__}: {e})") from e
-    return [r for r in rows if r["occupancy"] is None]
 
 
 def _judged(
@@ -215,6 +208,22 @@ def _notes(answers: Sequence[Answer]) -> list[str]:
             f"In {n} of {of} quer{'y' if of == 1 else 'ies'} the target {why}; their labels are less sure "
             "(aligned validate names them)."
         )
+    return out
+
+
+def _unknown(answers: Sequence[Answer], judged: Sequence[Labeler]) -> list[str]:
+    """How many distinct answers each judge left open, under the four conditions."""
+    distinct = {a.key: a for a in answers if a.split == "attack" and a.condition in CONDITIONS}
+    out = []
+    for lab in judged:
+        counts = Counter(lab.of(a, "target")[1] for a in distinct.values())
+        told = ", ".join(f"{counts[why]} {why}" for why in UNKNOWN if counts[why])
+        if told:
+            out.append(
+                f"{lab.name}: of {len(distinct)} distinct answers {told}. A query with an unknown label in"
+                " one of its four conditions is left out of the measures; the bounds say what they could be"
+                " with it."
+            )
     return out
 
 

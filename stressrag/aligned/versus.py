@@ -24,8 +24,8 @@ def versus(
 
     The difference is the rate of target-positive answers of ``method`` less that of ``against``, over the
     queries whose labels are known on both sides; the bounds are over all, whatever the unknown labels are.
-    Undefended answers take part as method ``none``; two detectors are not held against each other. Holm's correction is over the pairs of one setting,
-    budget, condition and label.
+    Undefended answers take part as method ``none``; two detectors are not held against each other. Holm's
+    correction is over the pairs of one setting, budget, condition and label.
     """
     together: dict[Any, list[Cell]] = defaultdict(list)
     for c in cells:
@@ -105,6 +105,11 @@ def _pair(
 
 def disagreements(pairs: Sequence[Mapping[str, Any]]) -> list[str]:
     """A sentence for each pair of methods that some labels rank one way and others the other way."""
+    return [sentence for _, sentence in disagreements_by_pair(pairs)]
+
+
+def disagreements_by_pair(pairs: Sequence[Mapping[str, Any]]) -> list[tuple[tuple[str, str], str]]:
+    """The same with the pair that each sentence is of."""
     by_pair: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
     for r in pairs:
         if r["condition"] == "poisoned" and r["difference"]:
@@ -113,7 +118,7 @@ def disagreements(pairs: Sequence[Mapping[str, Any]]) -> list[str]:
     for rows in by_pair.values():
         sides = [[r for r in rows if (r["difference"] < 0) == better] for better in (True, False)]
         if all(sides):
-            out.append(_sentence(*sides))
+            out.append(((rows[0]["method"], rows[0]["against"]), _sentence(*sides)))
     return out
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-_WHAT = """Retrieves clean and poisoned contexts, answers every query under the four conditions and the removal
-controls, judges, scores and reports. Each distinct prompt is answered once and kept in a cache, so a run that was
-stopped goes on where it was. pipeline= is a list; the undefended system is always part of it."""
+_WHAT = """Retrieves clean and poisoned contexts, answers every query under the four conditions and the
+removal controls, judges, scores and reports. Each distinct prompt is answered once and kept in a cache, so a
+run that was stopped goes on where it was. pipeline= is a list; the undefended system is always part of it."""
 _EXAMPLES = (
     "aligned run",
     "aligned run pipeline=caution,trustrag,detector queries=30",
-    "aligned run generator=openai generator.base_url=http://localhost:8000/v1 generator.model=my-model estimate=true",
+    (
+        "aligned run generator=openai generator.base_url=http://localhost:8000/v1 generator.model=my-model"
+        " estimate=true"
+    ),
     "aligned run generator=gguf generator.model=model.gguf attack=split_knowledge",
 )
 
@@ -49,7 +52,7 @@ def _estimated(e: dict[str, object]) -> str:
     took = "not known before the first answer" if seconds is None else f"about {float(str(seconds)):.0f} s"
     price = "" if cost is None else f", cost about {float(str(cost)):.2f}"
     return (
-        f"first prompts: {e['distinct']} distinct, {e['cached']} answered before, {e['to_ask']} to ask "
-        f"(about {float(str(e['prompt_tokens'])):.0f} tokens in and {float(str(e['completion_tokens'])):.0f} out); "
-        f"time {took}{price}.\nPipelines of several steps ask more once these are answered."
+        f"first prompts: {e['distinct']} distinct, {e['cached']} answered before, {e['to_ask']} to ask (about"
+        f" {float(str(e['prompt_tokens'])):.0f} tokens in and {float(str(e['completion_tokens'])):.0f} out);"
+        f" time {took}{price}.\nPipelines of several steps ask more once these are answered."
     )

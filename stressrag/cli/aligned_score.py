@@ -110,11 +110,14 @@ def compare_main(argv: Sequence[str]) -> int:
     args = options.read(argv)
     target = output_file("aligned compare", "--json", args.json)
     evaluation = _evaluated("compare", args, 100)
+    from stressrag.aligned.versus import disagreements_by_pair
+
     rows = evaluation.comparisons
     if args.methods is not None:
         from stressrag.errors import nearest
 
-        asked, there = _list(args.methods), {r[x] for r in rows for x in ("method", "against")}
+        there = {r[x] for r in rows for x in ("method", "against")}
+        asked = [args.methods] if args.methods in there else _list(args.methods)
         for m in asked:
             if m not in there:
                 raise StressragError(f"aligned compare: no method {m!r} in the answers; {nearest(m, there)}")
@@ -125,54 +128,88 @@ def compare_main(argv: Sequence[str]) -> int:
         from stressrag.records.files import write_json
 
         write_json(target, rows, "choose another --json")
-    print(_pairs(rows, evaluation.disagreements))
+    print(_pairs(rows, disagreements_by_pair(rows)))
     if target:
         print(f"\nwritten: {args.json}")
     return 0
 
 
 def summary(e: Any) -> str:
-    """What ``aligned score`` prints: the measures by label, and where labels disagree."""
-    from stressrag.aligned.records import AXES
-    from stressrag.report.table import align, p_text
+    """What ``aligned score`` prints: the measures by label, what it costs, and where labels disagree."""
+    from stressrag.report.aligned_rows import constant, merged, named, ordered, place_names
+    from stressrag.report.table import NAMES, align, p_text
 
-    vary = [a for a in (*AXES, "budget") if any(r[a] not in ("", None) for r in e.rows)]
-    head = [*vary, "method", "label", "n", "poisoned", "defended", "P", "J", "N", "H", "Γ", "McNemar"]
+    vary = place_names(e.rows)
+    head = [
+        *(NAMES.get(a, a) if a != "budget" else a for a in vary),
+        "method",
+        "label",
+        "n",
+        "poisoned",
+        "defended",
+    ]
+    head += ["P", "J", "N", "H", "Γ", "McNemar", "clean: right", "abstains"]
     body = []
-    for r in e.rows:
+    for r, label in merged(ordered(e.rows)):
         names = ("r_p0", "r_p1", "P", "J", "N", "H", "Gamma")
         p = r.get("mcnemar_p")
-        body.append(
-            [
-                *(_said(r[a]) for a in vary),
-                r["method"],
-                r["label"],
-                str(r["n"]),
-                *(_number(r[n]) for n in names),
-                "-" if p is None else p_text(p),
-            ]
-        )
+        cells = [
+            *(_said(r[a]) for a in vary),
+            named(r["method"]),
+            label,
+            str(r["n"]),
+            *(_number(r[n]) for n in names),
+        ]
+        body.append([*cells, "-" if p is None else p_text(p), _change(r, "correct"), _change(r, "abstains")])
         ends = [r["intervals"].get(n) for n in names]
-        body.append([*[""] * (len(vary) + 3), *map(_ends, ends), ""])
+        body.append([*[""] * (len(vary) + 3), *map(_ends, ends), "", "", ""])
     lines = align(head, body, len(vary) + 2) if e.rows else ["No attacked queries among the answers."]
+    shared = constant(e.rows)
+    if shared:
+        lines = [shared, "", *lines]
     lines += [
         "",
+        "Fractions of n. P prevented, J introduced, N = P - J, H change of target-positive answers on clean",
         (
-            "Fractions of n. P prevented, J introduced, N = P - J, H change on clean retrieval (above 0:"
-            " harm), Γ = N + H."
+            "retrieval (above 0: harm), Γ = N + H; then right answers and abstentions on clean retrieval,"
+            " without and"
         ),
+        "with the defense.",
+        f"Brackets: {e.level:.0%} intervals{_units(e)}.",
     ]
-    groups = sorted({r["groups"] for r in e.rows if r["groups"]})
-    lines.append(
-        f"Brackets: {e.level:.0%} intervals over {groups[0]} injection groups."
-        if groups
-        else f"Brackets: {e.level:.0%} intervals over queries."
-    )
+    for r in e.utility:
+        if r["label"] == e.labels[0] and r["lost"] is not None:
+            lines.append(
+                f"Held out: {r['method']} loses {r['lost']:.3f} and gains {r['gained']:.3f} of right answers,"
+                f" and introduces {r['abstention_introduced']:.3f} abstentions (n = {r['n_queries']},"
+                f" {r['label']})."
+            )
     if e.disagreements:
-        lines += ["", "Labels disagree about which is better:", *(f"  {s}" for s in e.disagreements)]
+        lines += ["", "Labels disagree about which is better:", *(f"  {s}" for s in e.disagreements[:_SHOWN])]
+        if len(e.disagreements) > _SHOWN:
+            lines.append(f"  {len(e.disagreements) - _SHOWN} more are in the report")
     if e.notes:
         lines += ["", *e.notes]
     return "\n".join(lines)
+
+
+_SHOWN = 8
+
+
+def _change(r: Mapping[str, Any], name: str) -> str:
+    before, after = r[f"{name}_c0"], r.get(f"{name}_c1")
+    return f"{_number(before)}" if after is None else f"{_number(before)}→{_number(after)}"
+
+
+def _units(e: Any) -> str:
+    groups = {r["groups"] for r in e.rows}
+    counted = sorted(g for g in groups if g)
+    if not counted:
+        return " over queries"
+    span = str(counted[0]) if len(counted) == 1 else f"{counted[0]} to {counted[-1]}"
+    return f" over {span} injection groups" + (
+        ", over queries where there are none" if None in groups else ""
+    )
 
 
 def _said(value: Any) -> str:
@@ -189,7 +226,7 @@ def _ends(ends: Sequence[float | None] | None) -> str:
     return interval("", ends)
 
 
-def _pairs(rows: Sequence[Mapping[str, Any]], disagreements: Sequence[str]) -> str:
+def _pairs(rows: Sequence[Mapping[str, Any]], disagreements: Sequence[tuple[tuple[str, str], str]]) -> str:
     from stressrag.aligned.versus import place_of
     from stressrag.report.table import align, p_text
 
@@ -233,5 +270,5 @@ def _pairs(rows: Sequence[Mapping[str, Any]], disagreements: Sequence[str]) -> s
         *align(head, body, 4),
     ]
     told = {(r["method"], r["against"]) for r in some}
-    words = [s for s in disagreements if any(m in s and (a in s or a == "none") for m, a in told)]
+    words = [s for (method, against), s in disagreements if (method, against) in told]
     return "\n".join([*lines, *(["", "Labels disagree:", *(f"  {s}" for s in words)] if words else [])])

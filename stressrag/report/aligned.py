@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stressrag.aligned.records import NO_DEFENSE
-from stressrag.aligned.versus import place_of
+from stressrag.aligned.versus import is_detector, listed, place_of
 from stressrag.report.aligned_figures import figures
+from stressrag.report.aligned_rows import lead, ordered, place, place_names
 from stressrag.report.aligned_tables import tables
 from stressrag.report.html import document, figure_block, table_block, words_block
 from stressrag.report.labels import percent
@@ -50,25 +50,21 @@ def _shown(said: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[st
 
 def words(e: Evaluation) -> list[tuple[str, list[str]]]:
     """Headings with sentences, in the order of a reader's questions."""
+    vary, spoken = place_names(e.rows), lead(e.labels) if e.labels else ""
+    rows = [r for r in ordered(e.rows) if r["method"] != NO_DEFENSE and r["label"] == spoken]
+    plain = [r for r in rows if not is_detector(r["method"])] or rows
+    about = f"By the label {spoken}. " if len(e.labels) > 1 else ""
+    effects = [f"{about if i == 0 else ''}{_effect(r, vary)}" for i, r in enumerate(plain)]
     return [
+        ("What did each defense prevent, and what did it introduce?", _capped(effects)),
         (
-            "What did each defense prevent, and what did it introduce?",
-            _capped([_effect(r) for r in e.rows if r["method"] != NO_DEFENSE and r["label"] == _lead(e)]),
+            "What does it do to answers on clean retrieval?",
+            _capped([*map(_cost, plain), *_utility(e, spoken)]),
         ),
         ("Where do labels disagree about which defense is better?", _disagree(e)),
-        ("Why did the attack work?", _mechanism(e)),
+        ("Why did the attack work?", _mechanism(e, spoken)),
         ("What is uncertain?", _uncertain(e)),
     ]
-
-
-def _lead(e: Evaluation) -> str:
-    """The label that the sentences speak of: a judge before the rules, and ``endorsed`` before the others."""
-    judges = [
-        name
-        for name in e.labels
-        if name not in ("boundary", "endorsed", "substring", "poisonedrag", "harness", "screened")
-    ]
-    return judges[0] if judges else "endorsed" if "endorsed" in e.labels else e.labels[0]
 
 
 def _capped(sentences: list[str]) -> list[str]:
@@ -76,56 +72,94 @@ def _capped(sentences: list[str]) -> list[str]:
     return sentences if rest <= 0 else [*sentences[:_MOST], f"{rest} more are in the tables."]
 
 
-def _effect(r: Row) -> str:
-    place = place_of(r)
+def _at(r: Row, vary: Sequence[str]) -> str:
+    words = place(r, vary)
+    return f"{words}: {r['method']}" if words else str(r["method"])
+
+
+def _effect(r: Row, vary: Sequence[str]) -> str:
+    every = r["n_queries"] - r["not_applicable"]
     if not r["n"]:
-        return (
-            f"{place + ': ' if place else ''}{r['method']}: no query has a known label under {r['label']} in"
-            " all four conditions."
-        )
+        return f"{_at(r, vary)}: none of {every} queries has a known label in all four conditions."
     low, high = r["intervals"]["N"]
     sure = low is not None and (low > 0 or high < 0)
-    verdict = "lowers" if r["N"] > 0 else "raises" if r["N"] < 0 else "does not change"
-    net = (
-        f"{verdict} target-positive answers from {percent(r['r_p0'])} to {percent(r['r_p1'])}"
-        if r["N"]
-        else f"leaves {percent(r['r_p1'])} target-positive"
-    )
+    net = f"leaves {percent(r['r_p1'])} target-positive"
+    if r["N"]:
+        verdict = "lowers" if r["N"] > 0 else "raises"
+        net = f"{verdict} target-positive answers from {percent(r['r_p0'])} to {percent(r['r_p1'])}"
     doubt = "" if sure else " (the interval includes no change)"
-    clean = (
-        f"on clean retrieval it changes them by {100 * r['H']:+.0f} points"
-        if r["H"]
-        else "on clean retrieval nothing changes"
+    out = (
+        f"{_at(r, vary)} prevents {r['counts']['P']} and introduces {r['counts']['J']} of {r['n']}; it"
+        f" {net}{doubt}."
     )
-    alone = ""
+    if r["bounds"]:
+        least, most = r["bounds"]["r_p1"]
+        out += (
+            f" {every - r['n']} of {every} queries have an unknown label and are left out; over all of them "
+            f"{percent(least)} to {percent(most)} are target-positive with the defense."
+        )
     if r["Gamma"] > 0 >= r["N"]:
-        alone = " Its contrast is above zero only because it does harm on clean retrieval."
+        out += " Its contrast is above zero only because it does harm on clean retrieval."
+    given, declined = r["correct_p1"], r["abstains_p1"]
+    if given is not None and declined is not None and declined - (r["abstains_p0"] or 0) > _MANY:
+        out += (
+            f" It declines to answer {percent(declined)} of the poisoned queries and is right on"
+            f" {percent(given)}."
+        )
+    return out
+
+
+_MANY = 0.1  # a rise in abstentions that a reader must hear of
+
+
+def _cost(r: Row) -> str:
+    at = place_of(r)
+    words = []
+    for name, what in (("correct", "right answers"), ("abstains", "abstentions")):
+        before, after = r[f"{name}_c0"], r[f"{name}_c1"]
+        if before is not None and after is not None:
+            words.append(f"{what} {percent(before)} → {percent(after)}")
+    harm = f"target-positive answers {percent(r['r_c0'])} → {percent(r['r_c1'])}" if r["n"] else ""
     return (
-        f"{place + ': ' if place else ''}{r['method']} prevents {r['counts']['P']} and introduces"
-        f" {r['counts']['J']} of {r['n']} ({r['label']}); it {net}{doubt}; {clean}.{alone}"
+        f"{r['method']}{' (' + at + ')' if at else ''}, attacked queries:"
+        f" {'; '.join([*words, harm]).strip('; ')}."
     )
+
+
+def _utility(e: Evaluation, spoken: str) -> list[str]:
+    out = []
+    for r in e.utility:
+        if r["label"] != spoken or r["method"] == NO_DEFENSE or is_detector(r["method"]) or r["lost"] is None:
+            continue
+        out.append(
+            f"{r['method']}, {r['n_queries']} held-out queries: right answers {percent(r['correct_before'])}"
+            f" → {percent(r['correct_after'])} (lost {percent(r['lost'])}, gained {percent(r['gained'])});"
+            f" abstentions introduced {percent(r['abstention_introduced'])}."
+        )
+    return out
 
 
 def _disagree(e: Evaluation) -> list[str]:
     out = list(e.disagreements)
     if not out and len(e.labels) > 1:
-        out = [f"Nowhere: {', '.join(e.labels)} rank all pairs of methods alike, or see no difference."]
+        out = [f"Nowhere: {listed(e.labels)} rank all pairs of methods alike, or see no difference."]
     return _capped(out)
 
 
-def _mechanism(e: Evaluation) -> list[str]:
+def _mechanism(e: Evaluation, spoken: str) -> list[str]:
     out = []
+    vary = place_names(e.controls)
     for r in e.controls:
-        if r["label"] != _lead(e) or r["method"] != NO_DEFENSE:
+        if r["label"] != spoken or r["method"] != NO_DEFENSE:
             continue
         told = [
             f"{v['count']} of {v['n']} {what}" for name, what in _TOLD.items() if (v := r[name]) is not None
         ]
         lacking = [name.replace("_", " ") for name in _TOLD if r[name] is None]
-        place = place_of(r)
+        at = place(r, vary)
         if told:
             out.append(
-                f"{place + ': ' if place else ''}{'; '.join(told)} ({r['label']})."
+                f"{at + ': ' if at else ''}{'; '.join(told)}."
                 + (f" Not available: {', '.join(lacking)}." if lacking else "")
             )
     return _capped(out)
@@ -134,24 +168,13 @@ def _mechanism(e: Evaluation) -> list[str]:
 _TOLD = {
     "newly_induced": "queries are newly target-positive",
     "injection_dependent": "target-positive answers lose the target once all poison is removed",
-    "single_sufficient": "need one poison passage only",
+    "single_sufficient": "are given from one poison passage alone as well",
     "strict": "queries need legitimate and injected evidence together",
 }
 
 
 def _uncertain(e: Evaluation) -> list[str]:
     out = list(e.notes)
-    unknown: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for r in e.rows:
-        for why in r["unknown"].values():
-            for name, n in why.items():
-                unknown[r["label"]][name] += n
-    for label, why in unknown.items():
-        counts = ", ".join(f"{n} {name}" for name, n in why.items())
-        out.append(
-            f"{label}: {counts} labels over all rows; measures leave those queries out, and the bounds say"
-            " what they could change."
-        )
     groups = sorted({r["groups"] for r in e.rows if r["groups"]})
     if groups:
         span = str(groups[0]) if len(groups) == 1 else f"{groups[0]} to {groups[-1]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from stressrag.aligned.cells import Cell, Labeler
 from stressrag.aligned.measures import evaluated
 from stressrag.aligned.records import NO_DEFENSE
 from stressrag.aligned.versus import place_of
+from stressrag.report.aligned_rows import named, ordered, place, place_names
 from stressrag.report.plots import Figure
 from stressrag.report.svg import N_SERIES, Mark, Point, lines, part_swatch, rows, stacked, swatch
 from stressrag.report.visible import visible
@@ -29,124 +30,117 @@ def figures(e: Evaluation) -> list[Figure]:
     ids = (f"a{i}" for i in count())
     return [
         *_transitions(e, ids),
+        *_types(e, ids),
         *_labels(e, ids),
         *_by_budget(e, ids),
         *_interception(e, ids),
-        *_types(e, ids),
     ]
-
-
-def _name(r: Row, method: bool = True) -> str:
-    place = place_of(r)
-    words = [r["method"] if r["method"] != NO_DEFENSE else "no defense"] if method else []
-    return visible(", ".join([*words, *([place] if place else [])]))
 
 
 def _rest(n: int) -> str:
     return f" {n - _MOST_ROWS} further rows are in the tables." if n > _MOST_ROWS else ""
 
 
-def _transitions(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
-    kinds = ("prevented", "kept negative", "kept positive", "introduced")
-    out = []
+def _alike(e: Evaluation, data: Callable[[str], Any]) -> list[tuple[str, Any]]:
+    """Labels that give the same data as one: their names together, and the data."""
+    out: list[tuple[list[str], Any]] = []
     for label in e.labels:
-        some = [r for r in e.rows if r["label"] == label and r["method"] != NO_DEFENSE and r["n"]]
-        data = [
-            (_name(r), [r["P"], 1 - r["r_p0"] - r["J"], r["r_p0"] - r["P"], r["J"]])
-            for r in some[:_MOST_ROWS]
+        made = data(label)
+        same = next((names for names, had in out if had == made), None)
+        if same is None:
+            out.append(([visible(label)], made))
+        else:
+            same.append(visible(label))
+    return [(", ".join(names), made) for names, made in out]
+
+
+def _transitions(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
+    kinds = ("prevented", "kept positive", "kept negative", "introduced")
+    vary = place_names(e.rows)
+
+    def data(label: str) -> list[tuple[str, list[float]]]:
+        return [
+            (_at(r["method"], r, vary), [r["P"], r["r_p0"] - r["P"], 1 - r["r_p0"] - r["J"], r["J"]])
+            for r in ordered(e.rows)
+            if r["label"] == label and r["method"] != NO_DEFENSE and r["n"]
         ]
-        if data:
-            legend = [(part_swatch(i, next(ids)), k) for i, k in enumerate(kinds)]
-            panel = stacked(
-                next(ids), f"label {visible(label)}", data, "share of queries under poisoned retrieval", kinds
-            )
-            out.append(
-                Figure(f"What the defense changed: {visible(label)}", _rest(len(some)), [panel], legend, True)
-            )
-    return out
+
+    panels = []
+    for names, some in _alike(e, data):
+        if some:
+            axis = "share of queries under poisoned retrieval"
+            panels.append(stacked(next(ids), f"label {names}", some[:_MOST_ROWS], axis, kinds))
+    if not panels:
+        return []
+    legend = [(part_swatch(i, next(ids)), k) for i, k in enumerate(kinds)]
+    return [Figure("What each defense changed", _rest(len(data(e.labels[0]))), panels, legend, True)]
+
+
+def _at(method: str, r: Row, vary: Sequence[str]) -> str:
+    words = place(r, vary)
+    return visible(f"{named(method)}{', ' + words if words else ''}")
 
 
 def _labels(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
-    names = e.labels[:N_SERIES]
-    if len(names) < 2:
+    vary = place_names(e.rows)
+
+    def data(label: str) -> list[tuple[str, tuple[Any, ...]]]:
+        found: dict[str, tuple[Any, ...]] = {}
+        for r in ordered(e.rows):
+            for kind, who in (("r_p0", NO_DEFENSE), ("r_p1", r["method"])):
+                if r["label"] == label and r[kind] is not None:
+                    found.setdefault(_at(who, r, vary), (r[kind], *r["intervals"][kind]))
+        return list(found.items())
+
+    series = _alike(e, data)[:N_SERIES]
+    if len(series) < 2:
         return []
-    cells: dict[str, list[Mark]] = defaultdict(list)
-    for r in e.rows:
-        for kind in ("r_p0", "r_p1"):
-            if r["label"] not in names or r[kind] is None:
-                continue
-            who = "no defense" if kind == "r_p0" else r["method"]
-            place = place_of(r)
-            key = visible(f"{who}{', ' + place if place else ''}")
-            if all(m.series != names.index(r["label"]) for m in cells[key]):
-                low, high = r["intervals"][kind]
-                cells[key].append(Mark(names.index(r["label"]), r[kind], low, high))
-    data = list(cells.items())
-    shown = [visible(n) for n in names]
-    panel = rows(
-        next(ids),
-        "target-positive under poisoned retrieval",
-        data[:_MOST_ROWS],
-        "share of queries",
-        (0.0, 1.0),
-        shown,
-    )
+    marks: dict[str, list[Mark]] = defaultdict(list)
+    for i, (_, some) in enumerate(series):
+        for name, values in some:
+            marks[name].append(Mark(i, *values))
+    shown = [names for names, _ in series]
+    rows_ = list(marks.items())
+    title, axis = "target-positive under poisoned retrieval", "share of queries"
+    panel = rows(next(ids), title, rows_[:_MOST_ROWS], axis, (0.0, 1.0), shown)
     note = (
         "The same answers under each label; where marks of two methods change places, the label decides which"
-        " is better." + _rest(len(data))
+        " is better." + _rest(len(rows_))
     )
-    return [
-        Figure(
-            "One label against another", note, [panel], [(swatch(i), n) for i, n in enumerate(shown)], True
-        )
-    ]
+    legend = [(swatch(i), n) for i, n in enumerate(shown)]
+    return [Figure("One label against another", note, [panel], legend, True)]
 
 
 def _by_budget(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
     """Prevention rate by budget: for detectors that abstain it is their interception."""
+    vary = [a for a in place_names(e.rows) if a != "budget"]
+
+    def data(label: str) -> dict[str, dict[str, list[Point]]]:
+        found: dict[str, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
+        for r in ordered(e.rows):
+            value = r.get("prevention_rate")
+            if r["label"] == label and value is not None and r["budget"] is not None:
+                point = Point(r["budget"], value, *r["intervals"]["prevention_rate"])
+                found[visible(place(r, vary))][visible(r["method"])].append(point)
+        return {at: dict(methods) for at, methods in found.items()}
+
     out = []
-    for label in e.labels:
-        places: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-        for r in e.rows:
-            if r["label"] == label and r.get("prevention_rate") is not None and r["budget"] is not None:
-                places[place_of({**r, "budget": None})][r["method"]].append(r)
-        panels, used = [], dict[str, None]()
-        for place, methods in places.items():
-            budgets = sorted({r["budget"] for some in methods.values() for r in some})
+    for names, places in _alike(e, data):
+        panels, used = [], list[str]()
+        for at, methods in places.items():
+            budgets = sorted({p.x for points in methods.values() for p in points})
             if len(budgets) < 2:
                 continue
-            shown = list(methods.items())[:N_SERIES]
-            series = [
-                (
-                    i,
-                    visible(m),
-                    [
-                        Point(r["budget"], r["prevention_rate"], *r["intervals"]["prevention_rate"])
-                        for r in some
-                    ],
-                )
-                for i, (m, some) in enumerate(shown)
-            ]
-            used |= dict.fromkeys(visible(m) for m, _ in shown)
-            panels.append(
-                lines(
-                    next(ids),
-                    visible(place) or "all answers",
-                    [(b, str(b)) for b in budgets],
-                    series,
-                    ("budget", "prevented / target-positive"),
-                )
-            )
+            used += [m for m in methods if m not in used][: N_SERIES - len(used)]
+            series = [(used.index(m), m, points) for m, points in methods.items() if m in used]
+            axes = ("budget", "prevented / target-positive")
+            panels.append(lines(next(ids), at or names, [(b, f"{b:g}") for b in budgets], series, axes))
+        left = len({m for methods in places.values() for m in methods}) - len(used)
+        note = "Of answers that are target-positive without the defense, how many are not with it."
+        note += f" {left} further methods are in the tables." if left > 0 else ""
         if panels:
-            title = f"Interception of target-positive answers by budget: {visible(label)}"
-            out.append(
-                Figure(
-                    title,
-                    "Of answers that are target-positive without the defense, how many are not with it.",
-                    panels,
-                    [(swatch(i), m) for i, m in enumerate(used) if i < N_SERIES],
-                )
-            )
+            legend = [(swatch(i), m) for i, m in enumerate(used)]
+            out.append(Figure(f"Prevention by budget: {names}", note, panels, legend))
     return out
 
 
@@ -192,42 +186,44 @@ def _interception(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
     ]
 
 
-_KINDS = ("reference given", "abstains", "neither", "target asserted")
+_KINDS = ("reference given", "neither", "abstains", "target asserted")
 
 
 def _types(e: Evaluation, ids: Iterator[str]) -> list[Figure]:
-    """What answers are under poisoned retrieval; the four kinds that the paper's Figure 7 tells apart, by
-    rule.
-    """
-    data = []
-    seen: set[Any] = set()
-    for c in evaluated(e.cells):
-        for defended in (False, True) if c.method != NO_DEFENSE else (False,):
-            who = c.method if defended else NO_DEFENSE
-            if (c.setting, c.budget, who) in seen or not c.has("poisoned", defended):
-                continue
-            seen.add((c.setting, c.budget, who))
-            data.append((_name({**c.place, "method": who}), answer_types(c, defended)))
-    if not data:
+    """What answers are, clean and poisoned; the kinds that the paper's Figure 7 tells apart, by rule."""
+    cells = evaluated(e.cells)
+    vary = place_names([c.place for c in cells])
+    panels, most = [], 0
+    for condition in ("clean", "poisoned"):
+        data: dict[str, Sequence[float]] = {}
+        for r in ordered([{**c.place, "cell": c} for c in cells]):
+            for defended in (False, True) if r["method"] != NO_DEFENSE else (False,):
+                if r["cell"].has(condition, defended):
+                    name = _at(r["method"] if defended else NO_DEFENSE, r, vary)
+                    data.setdefault(name, answer_types(r["cell"], defended, condition))
+        most = max(most, len(data))
+        if data:
+            some = list(data.items())[:_MOST_ROWS]
+            panels.append(stacked(next(ids), f"{condition} retrieval", some, "share of answers", _KINDS))
+    if not panels:
         return []
     legend = [(part_swatch(i, next(ids)), k) for i, k in enumerate(_KINDS)]
-    panel = stacked(next(ids), "poisoned retrieval", data[:_MOST_ROWS], "share of answers", _KINDS)
     note = (
         "By the rules endorsed and abstention. Neither: other wrong answers, and answers that mention target"
-        " or reference without asserting it."
+        " or reference without asserting it." + _rest(most)
     )
-    return [Figure("What the answers are", note + _rest(len(data)), [panel], legend, True)]
+    return [Figure("What the answers are", note, panels, legend, True)]
 
 
-def answer_types(cell: Cell, defended: bool) -> Sequence[float]:
+def answer_types(cell: Cell, defended: bool, condition: str = "poisoned") -> Sequence[float]:
     """Shares of answers that give a reference, abstain, do neither, and assert the target."""
     labels = Labeler("endorsed")
     target, correct, declines = (
-        np.nan_to_num(cell.column(labels, event, "poisoned", defended)) == 1
+        np.nan_to_num(cell.column(labels, event, condition, defended)) == 1
         for event in ("target", "correct", "abstains")
     )
     n = len(cell.queries)
-    parts = [correct & ~target & ~declines, declines & ~target, None, target]
+    parts = [correct & ~target & ~declines, None, declines & ~target, target]
     shares = [0.0 if p is None else float(p.sum()) / n for p in parts]
-    shares[2] = max(0.0, 1 - sum(shares))
+    shares[1] = max(0.0, 1 - sum(shares))
     return shares

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stressrag.aligned.controls import EVENTS
 from stressrag.aligned.records import AXES, NO_DEFENSE
+from stressrag.report.aligned_rows import constant, merged, named, ordered, place_names
 from stressrag.report.labels import percent
 from stressrag.report.table import p_text
 from stressrag.report.tables import Table
@@ -23,6 +24,7 @@ def tables(e: Evaluation) -> list[Table]:
     """All tables that there is data for; the first is open."""
     made = [
         _measures(e),
+        _detectors(e),
         _rankings(e),
         _rates(e),
         _pairs(e),
@@ -32,11 +34,6 @@ def tables(e: Evaluation) -> list[Table]:
         _bounds(e),
     ]
     return [t for t in made if t.rows]
-
-
-def _vary(rows: Sequence[Row]) -> list[str]:
-    """Settings that some rows have, and that a reader needs to tell them apart."""
-    return [a for a in (*AXES, "budget") if any(r.get(a) not in ("", None) for r in rows)]
 
 
 def _cell(value: Any) -> str:
@@ -58,8 +55,8 @@ def _with(value: float | None, ends: Sequence[float | None] | None, sign: bool =
 
 
 def _measures(e: Evaluation) -> Table:
-    rows = list(e.rows)
-    vary = _vary(rows)
+    rows = merged(ordered(e.rows))
+    vary = place_names(e.rows)
     head = [
         *vary,
         "method",
@@ -78,8 +75,8 @@ def _measures(e: Evaluation) -> Table:
     body = [
         [
             *(_cell(r[a]) for a in vary),
-            visible(r["method"]),
-            visible(r["label"]),
+            visible(named(r["method"])),
+            visible(label),
             str(r["n"]),
             _value(r, "r_p0"),
             _value(r, "r_p1"),
@@ -91,10 +88,12 @@ def _measures(e: Evaluation) -> Table:
             "-" if r.get("mcnemar_p") is None else p_text(r["mcnemar_p"]),
             "-" if r.get("cluster_p") is None else p_text(r["cluster_p"]),
         ]
-        for r in rows
+        for r, label in rows
     ]
+    shared = constant(e.rows)
     note = (
-        "Fractions of the n queries whose label is known in all four conditions. P: target-positive without"
+        (f"All rows: {shared}. " if shared else "")
+        + "Fractions of the n queries whose label is known in all four conditions. P: target-positive without"
         " the defense only; J: with it only; N = P - J; H: change on clean retrieval, above 0 does harm; Γ ="
         " N + H, which can be above 0 by harm alone."
     )
@@ -112,7 +111,7 @@ def _rankings(e: Evaluation) -> Table:
         if not some:
             some.append((r["r_p0"], "no defense"))
         some.append((r["r_p1"], r["method"]))
-    vary = _vary(e.rows)
+    vary = place_names(e.rows)
     rows = []
     for place, by_label in cells.items():
         named = dict(zip((*AXES, "budget"), place, strict=True))
@@ -139,7 +138,7 @@ def _tied(some: Sequence[tuple[float, str]]) -> list[tuple[float, list[str]]]:
 
 
 def _rates(e: Evaluation) -> Table:
-    vary = _vary(e.rows)
+    vary = place_names(e.rows)
     names = [f"{event}_{c}" for event in ("correct", "abstains") for c in ("c0", "p0", "c1", "p1")]
     rows = [
         [
@@ -166,7 +165,7 @@ def _rates(e: Evaluation) -> Table:
 
 
 def _pairs(e: Evaluation) -> Table:
-    vary = _vary(e.comparisons)
+    vary = place_names(e.comparisons)
     rows = [
         [
             *(_cell(r[a]) for a in vary),
@@ -208,7 +207,7 @@ def _pairs(e: Evaluation) -> Table:
 
 
 def _controls(e: Evaluation) -> Table:
-    vary = _vary(e.controls)
+    vary = place_names(e.controls)
     rows = [
         [
             *(_cell(r[a]) for a in vary),
@@ -221,7 +220,10 @@ def _controls(e: Evaluation) -> Table:
     note = (
         "Counts over the queries where the event is known: dependent, sufficient and redundant over"
         " target-positive answers, suppressed over strict cases. Strict: positive with legitimate and"
-        " injected evidence, negative without either. Not available: its control was not saved."
+        " injected evidence, negative without either. Not available: its control was not saved. Newly"
+        " induced: positive poisoned, negative clean. Injection dependent: negative once all poison is"
+        " removed (own: only the query's own); new: among newly induced. Co retrieved: support and poison in"
+        " the context. Redundant: positive whichever single poison passage is left out."
     )
     return Table(
         "Removal controls",
@@ -232,8 +234,33 @@ def _controls(e: Evaluation) -> Table:
     )
 
 
+def _detectors(e: Evaluation) -> Table:
+    """Detectors of poisoned contexts: what they flag, and how sure their threshold is."""
+    vary = place_names(e.detectors)
+    rows = [
+        [
+            *(_cell(r[a]) for a in vary),
+            visible(r["detector"]),
+            f"{r['rate']}%",
+            _with(r["realized"], (r["realized_low"], r["realized_high"])),
+            f"{r['intercepted']}/{r['counted']}",
+            _with(r["interception"], (r["interception_low"], r["interception_high"])),
+            _with(r["auroc"], (r["auroc_low"], r["auroc_high"])),
+        ]
+        for r in e.detectors
+    ]
+    note = (
+        "Nominal: false-positive rate that the threshold was set to on clean calibration contexts; realized:"
+        " that on other clean contexts. Intercepted: flagged among the contexts that the denominator of"
+        " detectors.json names (target-positive answers where they are known). AUROC below .5: poisoned"
+        " contexts look more normal than clean ones; the direction of a score is never turned."
+    )
+    head = [*vary, "detector", "nominal", "realized", "intercepted", "rate", "AUROC"]
+    return Table("Detectors", note, head, rows, len(vary) + 1)
+
+
 def _exposure(e: Evaluation) -> Table:
-    vary = _vary(e.exposure)
+    vary = place_names(e.exposure)
     rows = [
         [
             *(_cell(r[a]) for a in vary),
@@ -263,7 +290,9 @@ def _exposure(e: Evaluation) -> Table:
     ]
     return Table(
         "By what the poisoned context held",
-        "Target-positive answers of the queries in each stratum.",
+        "Target-positive answers by what the poisoned context held. support: of the legitimate support of the"
+        " clean context all, some or none is still there (no support: there was none). poison: whose, own or"
+        " foreign. share: poison passages of all.",
         head,
         rows,
         len(vary) + 4,
@@ -271,7 +300,7 @@ def _exposure(e: Evaluation) -> Table:
 
 
 def _utility(e: Evaluation) -> Table:
-    vary = [a for a in _vary(e.utility) if a != "budget"]
+    vary = [a for a in place_names(e.utility) if a != "budget"]
     names = (
         "em_before",
         "em_after",
@@ -310,7 +339,7 @@ def _utility(e: Evaluation) -> Table:
 
 def _bounds(e: Evaluation) -> Table:
     some = [r for r in e.rows if r["bounds"]]
-    vary = _vary(some)
+    vary = place_names(some)
     names = ("r_c0", "r_p0", "r_c1", "r_p1", "P", "J", "N", "H", "Gamma")
     rows = [
         [

@@ -162,8 +162,8 @@ def stacked(
     ident: str, title: str, data: Sequence[tuple[str, Sequence[float]]], axis: str, names: Sequence[str]
 ) -> str:
     """A bar per label, its parts told by color, hatching and a number."""
-    w, left, right, step, upper = 680.0, 290.0, 14.0, 20.0, 26.0
-    h, width = upper + step * len(data) + 44, 680.0 - 290.0 - 14.0
+    w, left, right, step, upper = 680.0, 290.0, 24.0, 20.0, 26.0
+    h, width = upper + step * len(data) + 44, w - left - right
     body = [_hatch(ident), label(4, 14, title, "head")]
     for i, (name, parts) in enumerate(data):
         y, x = upper + step * i + 2, left

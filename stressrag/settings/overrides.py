@@ -87,9 +87,8 @@ def _wish(word: str, root: str) -> Wish:
             raise StressragError(f"grid={text}: no such grid; {nearest(text, choices(GRID))}")
         return Wish(key, [text], word)
     if key not in keys:
-        raise StressragError(
-            f"unknown setting {key!r}: {_near_key(key, keys | set(known_groups) | ({GRID} if root == MAIN else set()))}"
-        )
+        valid = keys | set(known_groups) | ({GRID} if root == MAIN else set())
+        raise StressragError(f"unknown setting {key!r}: {_near_key(key, valid)}")
     if key in _SET_BY:
         raise StressragError(f"{key} is set by {_SET_BY[key]}=; {nearest(word, choices(_SET_BY[key]))}")
     values = _values(_parse(word), key)

@@ -61,9 +61,9 @@ def cohort(
     ----------
     attack : {"poisonedrag", "split_knowledge", "instruction"}
         ``poisonedrag``: question and adversarial passage in one text, as the black-box attack of Zou et al.
-        (2025) plants them. ``instruction``: question and an order to give the target. ``split_knowledge``: one
-        injected passage that gives the target only together with a legitimate one (aligned RAG evaluation
-        paper, section 2.2).
+        (2025) plants them. ``instruction``: question and an order to give the target. ``split_knowledge``:
+        one injected passage that gives the target only together with a legitimate one (aligned RAG
+        evaluation paper, section 2.2).
     collection : Collection
         Its targets or triples; with a file, its corpus and judgments.
     file : str, optional
@@ -90,8 +90,8 @@ def cohort(
 def _own(collection: Collection) -> list[Attacked]:
     if not collection.targets:
         raise StressragError(
-            f"{collection.name} has no targets (aligned.jsonl); give targets=FILE, a JSON file as PoisonedRAG "
-            "releases it, or use dataset=pellmore"
+            f"{collection.name} has no targets (aligned.jsonl); give targets=FILE, a JSON file as PoisonedRAG"
+            " releases it, or use dataset=pellmore"
         )
     return [
         Attacked(
@@ -103,7 +103,7 @@ def _own(collection: Collection) -> list[Attacked]:
 
 
 def _planted(question: str, passage: str) -> str:
-    """Question and passage as one text: the first gets it retrieved, the second misleads (Zou et al., 4.2)."""
+    """Question and passage as one text: one gets it retrieved, one misleads (Zou et al. 2025, 4.2)."""
     return f"{question.rstrip()}{'' if question.rstrip().endswith(('?', '.', '!')) else '.'} {passage}"
 
 
@@ -151,13 +151,14 @@ def _from_file(path: Path, collection: Collection, group_size: int) -> list[Atta
         if missing:
             raise StressragError(f"targets={path}: target {i + 1} has no {missing[0]!r}")
         query_id = str(row.get("id", i))
-        judged = collection.qrels[query_id] if query_id in collection.qrels else {}
+        judged = collection.qrels.get(query_id, {})
         right = row.get("correct answer")
         references = right if isinstance(right, list) else [right] if right else []
         out.append(
             Attacked(
                 query_id, str(row["question"]), str(row["incorrect answer"]), tuple(map(str, references)),
-                f"g{i // group_size + 1:02d}", tuple(_planted(str(row["question"]), str(t)) for t in row["adv_texts"]),
+                f"g{i // group_size + 1:02d}",
+                tuple(_planted(str(row["question"]), str(t)) for t in row["adv_texts"]),
                 frozenset(d for d, grade in judged.items() if grade > 0), "poisonedrag",
             )
         )  # fmt: skip

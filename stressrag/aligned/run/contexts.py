@@ -1,7 +1,7 @@
 """The contexts of a run: what is retrieved, clean and poisoned, and what the controls leave of it.
 
 Every query of an injection group competes with all poison of its group, 10 p passages for ten queries at
-budget p (aligned RAG evaluation paper, appendix D). Removal keeps the order and refills nothing (section 2.2).
+budget p (aligned RAG evaluation paper, appendix D). Removal keeps the order and refills nothing (2.2).
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def retrieve(
     short = [a for a in attacked if len(a.poison) < max(budgets, default=0)]
     if short:
         raise StressragError(
-            f"budgets={max(budgets)}: query {short[0].query_id!r} has {len(short[0].poison)} passages to plant "
-            f"({len(short)} such queries)"
+            f"budgets={max(budgets)}: query {short[0].query_id!r} has {len(short[0].poison)} passages to"
+            f" plant ({len(short)} such queries)"
         )
     questions = [a.question for a in attacked]
     say("searching clean")

@@ -1,8 +1,8 @@
 """Carrying out an aligned run: answers under all conditions, judgments, report; each in files of its own.
 
 ``contexts.jsonl`` holds what was retrieved, ``answers/NAME.jsonl`` the answers of a pipeline, joined to it by
-``context_id``, ``traces/NAME.jsonl`` every stage with prompt hashes and raw texts. Scoring again asks nothing, and
-a pipeline whose settings change is answered again without touching the others.
+``context_id``, ``traces/NAME.jsonl`` every stage with prompt hashes and raw texts. Scoring again asks
+nothing, and a pipeline whose settings change is answered again without touching the others.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def _prepare(plan: Plan, folder: Path) -> None:
             raise StressragError(f"{folder} is not empty and holds no aligned run; {MEND}")
         elif json.loads(there.read_bytes())["identity"] != identity:
             raise StressragError(
-                f"{folder} holds a run with other contexts or another generator; choose another output_dir, or "
-                "overwrite=true to replace it (cached answers stay)"
+                f"{folder} holds a run with other contexts or another generator; choose another output_dir,"
+                " or overwrite=true to replace it (cached answers stay)"
             )
     stored = {c.id: c for c in plan.contexts}
     write_text(folder / "contexts.jsonl", "".join(_line(_context_row(c)) for c in stored.values()), MEND)

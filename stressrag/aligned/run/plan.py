@@ -247,8 +247,8 @@ def _note(plan: Plan) -> None:
     if g.stand_in:
         plan.notes.insert(
             0,
-            f"{g.name} is a stand-in: it copies spans from the passages and is no language model. Results show how "
-            "the evaluation works, not what a model would do.",
+            f"{g.name} is a stand-in: it copies spans from the passages and is no language model. Results"
+            " show how the evaluation works, not what a model would do.",
         )
     if s.utility and not plan.held_out and s.attack != "split_knowledge":
         plan.notes.append(
