@@ -126,11 +126,8 @@ def _row(cell: Cell, labels: Labeler, there: Mapping[str, Estimate], seed: int) 
         "not_applicable": int((~applicable).sum()),
         "groups": None if cell.groups is None else len(set(cell.groups)),
     }
-    for name in (
-        *MEASURES,
-        "prevention_rate",
-        *(n for n in there if n.startswith(("correct_", "abstains_"))),
-    ):
+    sides = [f"{event}_{n}" for event in ("correct", "abstains") for n, _, _ in FOUR]
+    for name in (*MEASURES, "prevention_rate", *sides):
         estimate = there.get(name)
         out[name] = None if estimate is None else estimate.value
     out["intervals"] = {name: [e.low, e.high] for name, e in there.items()}

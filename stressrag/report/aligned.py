@@ -50,7 +50,7 @@ def _shown(said: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[st
 
 def words(e: Evaluation) -> list[tuple[str, list[str]]]:
     """Headings with sentences, in the order of a reader's questions."""
-    vary, spoken = place_names(e.rows), lead(e.labels) if e.labels else ""
+    vary, spoken = place_names(e.rows), lead(e.labels, e.rows) if e.labels else ""
     rows = [r for r in ordered(e.rows) if r["method"] != NO_DEFENSE and r["label"] == spoken]
     plain = [r for r in rows if not is_detector(r["method"])] or rows
     about = f"By the label {spoken}. " if len(e.labels) > 1 else ""

@@ -68,9 +68,10 @@ def merged(rows: Sequence[Row]) -> list[tuple[Row, str]]:
     return [(r, ", ".join(labels)) for r, labels in out]
 
 
-def lead(labels: Sequence[str]) -> str:
+def lead(labels: Sequence[str], rows: Sequence[Row]) -> str:
     """The label that sentences speak of: of a judge or humans before rules, ``endorsed`` before others."""
-    judges = [name for name in labels if name not in RULES]
+    sure = {r["label"] for r in rows if r["n"]}
+    judges = [name for name in labels if name not in RULES and name in sure]
     return judges[0] if judges else "endorsed" if "endorsed" in labels else labels[0]
 
 

@@ -151,7 +151,7 @@ def _from_file(path: Path, collection: Collection, group_size: int) -> list[Atta
         if missing:
             raise StressragError(f"targets={path}: target {i + 1} has no {missing[0]!r}")
         query_id = str(row.get("id", i))
-        judged = collection.qrels.get(query_id, {})
+        judged = dict(collection.qrels[query_id]) if query_id in collection.qrels else {}
         right = row.get("correct answer")
         references = right if isinstance(right, list) else [right] if right else []
         out.append(
