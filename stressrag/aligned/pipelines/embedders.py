@@ -6,6 +6,7 @@ name        model                                                         senten
 simcse      princeton-nlp/sup-simcse-bert-base-uncased                    last hidden state of ``[CLS]``
 minilm      sentence-transformers/all-MiniLM-L6-v2                        as the model says
 mpnet       sentence-transformers/all-mpnet-base-v2                       as the model says
+terms       none: counts of the words, hashed; a stand-in without a model
 ==========  ============================================================  ==============================
 """
 
@@ -31,6 +32,7 @@ _NAMES = {
     "minilm": "sentence-transformers/all-MiniLM-L6-v2",
     "mpnet": "sentence-transformers/all-mpnet-base-v2",
 }
+TERMS = "terms"
 POOLINGS = ("", "cls", "mean")
 
 
@@ -50,8 +52,8 @@ class Embedder:
 
     Notes
     -----
-    Each call embeds the distinct texts of one context together, so copies have equal vectors, and the vectors
-    of a context do not depend on what else is run. Passages are cut at the model's token limit. The
+    Every distinct text is embedded once and by itself, so copies have equal vectors, and no vector depends on
+    what else is run (a function of the user's own gets the distinct texts of a context together). Passages are cut at the model's token limit. The
     revision of a hub model is not pinned: give a folder for that.
     """
 
@@ -61,9 +63,12 @@ class Embedder:
                 f"pooling {pooling!r}: give cls, mean or nothing; {nearest(pooling, POOLINGS[1:])}"
             )
         self._function: Embed | None = None
+        self._known: dict[str, Any] = {}
         self._model: Any = None
         self.device = device
-        if callable(model):
+        if model == TERMS:
+            self.model, self._function = TERMS, _term_counts
+        elif callable(model):
             named = getattr(model, "__qualname__", type(model).__qualname__)
             self.model, self._function = f"{getattr(model, '__module__', '')}:{named}", model
         elif ":" in model and not Path(model).exists():
@@ -100,7 +105,11 @@ class Embedder:
         else:
             if self._model is None:
                 self._model = self._load()
-            made = self._model.encode(distinct, convert_to_numpy=True, show_progress_bar=False)
+            for text in distinct:
+                if text not in self._known:
+                    one = self._model.encode([text], convert_to_numpy=True, show_progress_bar=False)
+                    self._known[text] = one[0]
+            made = np.stack([self._known[text] for text in distinct])
         try:
             vectors = np.asarray(made, np.float64)
         except (TypeError, ValueError) as e:
@@ -139,6 +148,13 @@ class Embedder:
             ) from e
 
 
+def _term_counts(texts: list[str]) -> Any:
+    """Counts of words in 4,096 hashed places: texts are alike as far as they share words."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    return HashingVectorizer(n_features=4096, norm=None, alternate_sign=False).transform(texts).toarray()
+
+
 def _modules() -> Any:
     """Where sentence-transformers keeps its layers: they moved, and the old place warns."""
     try:
@@ -149,7 +165,7 @@ def _modules() -> Any:
 
 def _check_name(model: str) -> None:
     """Refuse a slip in a name of the table; other bare words may be models of the hub."""
-    hint = nearest(model, _NAMES)
+    hint = nearest(model, (*_NAMES, TERMS))
     slip = model not in _NAMES and not Path(model).exists() and hint.startswith("did you mean")
     if not model or slip:
         raise StressragError(f"no embedding model {model!r}; {hint} or give a hub name or a folder")
