@@ -2,12 +2,16 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_generators import KEY, fake  # noqa: F401
 
 from stressrag.aligned.generators.answering import Answering
 from stressrag.aligned.generators.base import Completion, Generator
@@ -307,3 +311,37 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     with pytest.raises(StressragError, match="is not empty"):
         aligned_run(settings(tmp_path, *SMALL))
     assert [p.name for p in Path(tmp_path / "run").iterdir()] == ["mine.txt"]
+
+
+def test_a_killed_run_goes_on_without_asking_again(fake, tmp_path):  # noqa: F811
+    """Answered prompts are in the cache by the time the process is killed; the server counts."""
+    fake.delay = 0.02
+    words = [f"generator.base_url={fake.url}", "generator=openai", "generator.model=tiny", "queries=20"]
+    words += [
+        "retriever=bm25",
+        "utility=0",
+        "budgets=1",
+        "pipeline=none,caution",
+        "cache=c",
+        "output_dir=run",
+    ]
+    command = [sys.executable, "-m", "stressrag", "aligned", "run", *words]
+    first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(fake.asked) < 30 and first.poll() is None:
+        time.sleep(0.01)
+    first.send_signal(signal.SIGKILL)
+    first.wait(20)
+    time.sleep(0.2)
+    kept = len(list((tmp_path / "c").rglob("*.json")))
+    assert kept >= 20
+    assert not (tmp_path / "run" / "aligned.json").exists()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    again = {text: n for text, n in Counter(fake.asked).items() if n > 1}
+    assert len(again) <= 4, "only what was in flight"
+    asked = len(fake.asked)
+    shutil.rmtree(tmp_path / "run")
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120).returncode == 0
+    assert len(fake.asked) == asked
+    files = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert not any(KEY.encode() in p.read_bytes() for p in files)
