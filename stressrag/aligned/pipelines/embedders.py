@@ -53,8 +53,8 @@ class Embedder:
     Notes
     -----
     Every distinct text is embedded once and by itself, so copies have equal vectors, and no vector depends on
-    what else is run (a function of the user's own gets the distinct texts of a context together). Passages are cut at the model's token limit. The
-    revision of a hub model is not pinned: give a folder for that.
+    what else is run (a function of the user's own gets the distinct texts of a context together). Passages
+    are cut at the model's token limit. The revision of a hub model is not pinned: give a folder for that.
     """
 
     def __init__(self, model: str | Embed = "simcse", pooling: str = "", device: str | None = None):
