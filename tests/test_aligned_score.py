@@ -442,3 +442,20 @@ def test_compare_prints_pairs(tmp_path):
     missed = run("compare", "example/answers.jsonl", "--methods", "diskuss", cwd=tmp_path)
     assert missed.returncode == 2
     assert "did you mean 'discuss'" in missed.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--max", "J=0.2"], 0, "PASS J 0.033 (max 0.2): discuss, budget 1, endorsed"),
+        (["--max", "J=0.1"], 1, "FAIL J 0.158 (max 0.1): keywords, budget 1, endorsed"),
+        (["--min", "correct_c1=.9"], 1, "FAIL correct_c1 0.750"),
+        (["--max", "K=1"], 2, "no measure 'K'"),
+        (["--max", "J=often"], 2, "is no number"),
+    ],
+)
+def test_limits_decide_the_exit_code(words, code, told, tmp_path):
+    run("init", "example", cwd=tmp_path)
+    done = run("score", "example/answers.jsonl", *words, cwd=tmp_path)
+    assert done.returncode == code
+    assert told in done.stdout + done.stderr

@@ -20,6 +20,8 @@ Writes aligned.json (a row per setting, method, budget and label), transitions.c
                      (default: boundary,endorsed,substring)
   --judge FILE       labels of a judge or of humans (JSONL); may be given again; each source is one label
   --detectors FILE   a detectors.json of aligned detect, to show its interception in the report
+  --max NAME=VALUE   exit code 1 where a measure of a defense is above it, such as J=.05 or r_p1=.2; --min
+                     where it is below; may be given again; by the judge where there is one, else endorsed
   --seed N           of the intervals (default 0)
   --resamples N      of the bootstrap, where an interval needs one (default 10000)
 
@@ -82,11 +84,17 @@ def score_main(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(_HELP)
         return 0
+    from stressrag.aligned.limits import judge, limit
+    from stressrag.report.aligned_rows import lead
+
     options = _options("score")
     options.add_argument("--out", default="aligned")
     options.add_argument("--resamples", default="10000")
     options.add_argument("--detectors")
+    for name in ("--max", "--min"):
+        options.add_argument(name, action="append", default=[])
     args = options.read(argv)
+    limits = [limit(text, bound) for bound in ("max", "min") for text in getattr(args, bound)]
     out = Path(args.out).expanduser()
     if not args.out.strip() or (out.exists() and not out.is_dir()):
         raise StressragError(f"aligned score: --out {args.out!r} is no folder")
@@ -94,7 +102,12 @@ def score_main(argv: Sequence[str]) -> int:
     evaluation.write(out)
     print(summary(evaluation))
     print(f"\nwritten: {out / 'aligned.json'}, transitions.csv, report.html and more beside it")
-    return 0
+    judged = judge(evaluation.rows, limits, lead(evaluation.labels, evaluation.rows)) if limits else []
+    if limits and not judged:
+        raise StressragError("aligned score: --max and --min hold for defenses, and there is none")
+    for _, line in judged:
+        print(line)
+    return 0 if all(kept for kept, _ in judged) else 1
 
 
 def compare_main(argv: Sequence[str]) -> int:

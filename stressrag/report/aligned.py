@@ -181,6 +181,14 @@ def _uncertain(e: Evaluation) -> list[str]:
         out.append(
             f"Intervals are {e.level:.0%} and count {span} injection groups, not queries, as independent."
         )
+        wide = [
+            ends[1] - ends[0] for r in e.rows if (ends := r["intervals"].get("N")) and ends[0] is not None
+        ]
+        if wide:
+            out.append(
+                f"The widest interval of N is {100 * max(wide):.0f} points across; about four times as many"
+                " groups would halve it."
+            )
         if groups[0] < FEW_GROUPS:
             out.append(
                 f"With {groups[0]} groups hardly anything can be told from chance; {FEW_GROUPS} or more are"
