@@ -10,6 +10,8 @@ from typing import NoReturn
 from stressrag.errors import StressragError, brief, line_of, nearest
 from stressrag.records.names import DONE, RUN_FILES
 
+_ANSWERS = (".jsonl", ".jsonl.gz", ".parquet")
+
 
 class Options(argparse.ArgumentParser):
     """A parser whose errors are a :class:`StressragError` that names the verb.
@@ -90,7 +92,7 @@ def refuse_inputs(verb: str, option: str, target: Path | None, inputs: Iterable[
     Raises
     ------
     StressragError
-        When the target is one of the files, by whatever name, or a file in one of the folders.
+        When the target is one of the files, by whatever name, or a file of answers in one of the folders.
     """
     if target is None or not target.exists():
         return
@@ -98,7 +100,8 @@ def refuse_inputs(verb: str, option: str, target: Path | None, inputs: Iterable[
         path = user_path(verb, "", str(text))
         if not path.exists() and "@" in str(text):
             path = user_path(verb, "", str(text).rpartition("@")[0])
-        inside = path.is_dir() and path.resolve() in target.resolve().parents
+        inside = path.is_dir() and target.name.endswith(_ANSWERS)
+        inside = inside and target.resolve().parent in (path.resolve(), path.resolve() / "answers")
         if inside or (path.exists() and path.samefile(target)):
             raise StressragError(
                 f"{verb}: {option} {target} is one of the files that are read; choose another file"
