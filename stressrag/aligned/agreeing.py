@@ -118,8 +118,8 @@ def agreements(
         raise StressragError(f"{reference}: none of its labels is of the answers at hand")
     if answers is None and (unknown := sum(read.unknown.values())):
         raise StressragError(
-            f"{reference}: {unknown} of its labels are of answers that it does not hold; name the answers with"
-            " --answers"
+            f"{reference}: {unknown} of its labels are of answers that it does not hold; name the answers"
+            " with --answers"
         )
     by_source: dict[str, Mapping[str, Labels]] = dict(rule_labels(known, rules))
     if others:

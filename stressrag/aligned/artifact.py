@@ -42,7 +42,9 @@ def read_artifact(path: Path, defaults: Mapping[str, Any], log: ProblemLog) -> l
         )
         return []
     if not _sound(value):
-        log.error(file, None, "its sha256 does not fit its content: the file was changed after it was written")
+        log.error(
+            file, None, "its sha256 does not fit its content: the file was changed after it was written"
+        )
     outputs, records = value.get("outputs"), value.get("records")
     if not isinstance(outputs, dict) or not isinstance(records, list):
         log.error(file, None, "holds no table of outputs or no list of records")
@@ -52,7 +54,11 @@ def read_artifact(path: Path, defaults: Mapping[str, Any], log: ProblemLog) -> l
     for i, row in enumerate(_rows(value, records, file, log), 1):
         key = row.pop("_key")
         if not isinstance(outputs.get(key), dict):
-            why = "names an output that is not there" if key not in outputs else "names an output that is no object"
+            why = (
+                "names an output that is not there"
+                if key not in outputs
+                else "names an output that is no object"
+            )
             log.error(file, i, f"record of query {brief(row['query_id'])} {why}: {brief(key)}")
             continue
         place = tuple(
@@ -87,7 +93,7 @@ def _rows(
     """Rows in the long format, the output's key under ``_key``; records that make none go to the log."""
     try:
         axes = _table(value, "axes")
-        setting = {k: _name(axes, k) for k in ("dataset", "retriever", "victim") if k in axes}
+        setting: dict[str, str] = {k: _name(axes, k) for k in ("dataset", "retriever", "victim") if k in axes}
         usual = _name(value, "method", "defense")
     except _Odd as e:
         log.error(file, None, str(e))
@@ -109,7 +115,7 @@ def _rows(
 def _attacked(r: Mapping[str, Any], setting: Mapping[str, str], usual: str) -> list[dict[str, Any]]:
     """The rows of an attacked query."""
     method = _name(r, "method", usual)
-    base = {**setting, "query_id": _name(r, "id", None), "group_id": _name(r, "group_id", "")}
+    base: dict[str, Any] = {**setting, "query_id": _name(r, "id", None), "group_id": _name(r, "group_id", "")}
     base["budget"] = _budget(_name(r, "cell", ""))
     out = []
     for name, key in _keys(r, "conditions"):

@@ -104,7 +104,9 @@ def _read(
         log.error(file, None, "no labels file of the audit page: it has no 'labels'")
         return name, {}, {}
     if value.get("packet") != key["packet"]:
-        log.error(file, None, f"belongs to packet {brief(value.get('packet'))}, the key to {brief(key['packet'])}")
+        log.error(
+            file, None, f"belongs to packet {brief(value.get('packet'))}, the key to {brief(key['packet'])}"
+        )
         return name, {}, {}
     if isinstance(value.get("annotator"), str) and value["annotator"].strip():
         name = line_of(" ".join(value["annotator"].split()))

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stressrag.aligned.records import Answer, output_key
+from stressrag.aligned.answer_index import IDENTIFYING, AnswerIndex
+from stressrag.aligned.records import Answer
 from stressrag.collection.beir import parse_line
 from stressrag.collection.json_text import NotJson, parse, parse_file
 from stressrag.collection.lines import first_line, read_lines
@@ -27,10 +28,6 @@ from stressrag.errors import StressragError, brief, nearest
 FIELDS = ("target_endorsed", "reference_correct", "abstains")
 VALUES = ("yes", "no", "uncertain", "invalid", "not_applicable")
 _NESTED = ("labels", "human", "judge")
-IDENTIFYING = (
-    *("query_id", "method", "condition", "budget", "dataset", "retriever", "victim", "arm", "attack"),
-    *("split", "group_id"),
-)
 _LISTED = 20
 _ABSENT = object()
 
@@ -118,7 +115,7 @@ def read_labels(
         may mean several answers, conflicting rows of one source, files without a row.
     """
     log = ProblemLog()
-    index = None if answers is None else _Index(answers)
+    index = None if answers is None else AnswerIndex(answers)
     sources: dict[str, dict[str, Labels]] = {}
     unknown: dict[str, int] = {}
     repeated = 0
@@ -173,8 +170,8 @@ def refuse_page_file(path: Path) -> None:
             return
     if isinstance(value, dict) and "packet" in value and ("annotator" in value or "labels" in value):
         raise StressragError(
-            f"{path}: saved from the page of an audit; give it to aligned audit-import with the folder of the "
-            "export, and use the labels that this writes"
+            f"{path}: saved from the page of an audit; give it to aligned audit-import with the folder of "
+            "the export, and use the labels that this writes"
         )
 
 
@@ -184,52 +181,6 @@ def label_value(value: object) -> str | None:
         return "yes" if value else "no"
     word = value.strip().lower() if isinstance(value, str) else ""
     return word if word in VALUES else None
-
-
-class _Index:
-    """Finds the key of the answer that a row is about."""
-
-    def __init__(self, answers: Iterable[Answer]):
-        self.answers = list(answers)
-        self.keys: dict[str, str] = {}
-        self.spaced: dict[str, str] = {}
-        self.shown: dict[str, set[str]] = {}
-        self.told: dict[str, str] = {}
-        self.by_query: dict[str, list[tuple[Answer, str]]] = {}
-        for a in self.answers:
-            key = a.key
-            self.by_query.setdefault(a.query_id, []).append((a, key))
-            if key in self.keys:
-                continue
-            self.keys[key] = key
-            self.told[key] = a.reference_source
-            parts = (a.question, a.target, a.references, a.reference_source, a.answer)
-            self.spaced[output_key(*parts, spaced=True)] = key
-            self.shown.setdefault(_shown(a.question, a.target, a.references, a.answer), set()).add(key)
-
-    def of_content(self, row: Mapping[str, Any]) -> set[str]:
-        """Keys of answers that show what the row shows, whatever their reference source, save it has one."""
-        references = row.get("references") or []
-        references = [references] if isinstance(references, str) else references
-        if not all(isinstance(row.get(n), str) for n in ("question", "answer")) or not isinstance(
-            references, list
-        ):
-            return set()
-        shown = (row["question"], row.get("target"), references, row["answer"])
-        found = self.shown.get(_shown(*shown), set())
-        told = row.get("reference_source")
-        return {k for k in found if self.told[k] == told} or found if len(found) > 1 else found
-
-    def of_fields(self, row: Mapping[str, Any], query_id: str) -> set[str]:
-        """Keys of answers that have all the identifying fields of the row."""
-        given = {n: row[n] for n in IDENTIFYING if n in row and (row[n] is not None or n == "budget")}
-        given["query_id"] = query_id
-        candidates = self.by_query.get(query_id, [])
-        return {key for a, key in candidates if all(getattr(a, n) == v for n, v in given.items())}
-
-
-def _shown(question: object, target: object, references: Iterable[Any], answer: object) -> str:
-    return repr((question, target, list(references), answer))
 
 
 def _labels(row: dict[str, Any], path: Path, line: int, default: str, log: ProblemLog) -> Labels | None:
@@ -268,7 +219,7 @@ def _labels(row: dict[str, Any], path: Path, line: int, default: str, log: Probl
     return Labels(**values, source=name, evidence=evidence, rationale=rationale, file=file, line=line)
 
 
-def _key_of(row: Mapping[str, Any], index: _Index | None, at: Labels, log: ProblemLog) -> str | None:
+def _key_of(row: Mapping[str, Any], index: AnswerIndex | None, at: Labels, log: ProblemLog) -> str | None:
     """The key that a row is about; ``None``: of no answer here; ``""``: an error, which is in the log."""
     key, query = row.get("key"), row.get("query_id")
     if isinstance(query, int) and not isinstance(query, bool):
@@ -310,7 +261,8 @@ def _merged(earlier: Labels, later: Labels, log: ProblemLog) -> Labels:
             log.error(
                 later.file,
                 later.line,
-                f"{name} is {two}, but {one} in {where}, for the same answer and source {brief(later.source)}",
+                f"{name} is {two}, but {one} in {where}, for the same answer and source "
+                f"{brief(later.source)}",
             )
         values[name] = one if one is not None else two
     return replace(earlier, **values)

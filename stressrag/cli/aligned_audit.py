@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stressrag.errors import StressragError, brief, line_of
+from stressrag.errors import StressragError, line_of
 
 _EXPORT_HELP = """usage: python -m stressrag aligned audit-export ANSWERS… --out FOLDER [options]
 
@@ -181,8 +181,8 @@ def table(result: Mapping[str, Any]) -> str:
         lines.append(f"{field:<18} consensus: {counts}; adjudicated: {found['adjudicated']}")
     for name, rate in result.get("endorsement", {}).items():
         lines.append(
-            f"target endorsed, {line_of(name, 80)}: {_percent(rate['rate'])} {_ends(rate, 100)} (labeled {rate['n']}, "
-            f"undecided {rate['undecided']})"
+            f"target endorsed, {line_of(name, 80)}: {_percent(rate['rate'])} {_ends(rate, 100)} "
+            f"(labeled {rate['n']}, undecided {rate['undecided']})"
         )
     for kind, found in result.get("flips", {}).items():
         lines.append(
@@ -222,6 +222,6 @@ def _size(population: int | Mapping[str, int]) -> str:
 def _number(verb: str, option: str, text: str) -> int:
     if not (text.isdecimal() and text.isascii() and len(text) <= _DIGITS):
         raise StressragError(
-            f"{verb}: {option} {brief(text)} is no number from 0 on with at most {_DIGITS} digits"
+            f"{verb}: {option} {line_of(text)} is no number from 0 on with at most {_DIGITS} digits"
         )
     return int(text)
