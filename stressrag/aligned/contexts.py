@@ -27,6 +27,7 @@ from stressrag.collection.problems import Problem, ProblemLog
 from stressrag.errors import brief
 
 SPLITS = ("calibration", "check", "attack")
+_MOST = 10**9
 _OF_SPLIT = {"calibration": "calibration", "check": "utility"}
 _UTILITY = {"calibration": "calibration", "utility": "check", "attack": "attack"}
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
@@ -265,4 +266,6 @@ def _checked(c: Context) -> Context:
         raise ValueError(f"condition: a {c.split} context is clean, not {c.condition}")
     if c.condition == "clean" and c.occupancy:
         raise ValueError("poison: a clean context holds none")
+    if c.budget is not None and c.budget > _MOST:
+        raise ValueError(f"budget: {brief(c.budget)} is above {_MOST}")
     return c

@@ -44,7 +44,7 @@ class CleanSets:
 def split_check(contexts: Sequence[Context], share: int) -> tuple[list[Context], list[Context]]:
     """Calibration and check contexts of one set: the first ``share`` percent by a hash of the id check."""
     if isinstance(share, bool) or not isinstance(share, int) or not 1 <= share <= 99:
-        raise StressragError(f"check share {share!r}: give whole percent from 1 to 99")
+        raise StressragError(f"check share {brief(share)}: give whole percent from 1 to 99")
     ordered = sorted(contexts, key=lambda c: (draw(0, "detector check", c.query_id), c.query_id))
     n = share * len(ordered) // 100
     return ordered[n:], ordered[:n]
@@ -130,7 +130,7 @@ def possible_rates(
         return possible, []
     there = f"there are {n}"
     if sets.split:
-        there += f" ({n + len(sets.check)} were given, and {len(sets.check)} of them are kept to check)"
+        there += f" ({n + len(sets.check)} were given, of which {len(sets.check)} kept to check)"
     if asked is not None or not possible:
         rate = min(lacking) if asked is not None else max(lacking)
         raise StressragError(

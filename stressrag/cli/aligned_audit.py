@@ -74,6 +74,7 @@ def export_main(argv: Sequence[str]) -> int:
     items, seed = _number(verb, "--items", args.items), _number(verb, "--seed", args.seed)
     random = None if args.random is None else _number(verb, "--random", args.random)
     out = user_path(verb, "--out", args.out)
+    judge_file = None if args.judge is None else user_path(verb, "--judge", args.judge)
     for name in args.answers:
         user_path(verb, "", name)
     from stressrag.aligned.audit import KEY, PAGE, audit_export
@@ -81,7 +82,7 @@ def export_main(argv: Sequence[str]) -> int:
     from stressrag.aligned.read import read_answers
     from stressrag.aligned.records import CONDITIONS
 
-    read = [*args.answers, *([] if args.judge is None else [args.judge])]
+    read = [*args.answers, *([] if judge_file is None else [judge_file])]
     for name in (KEY, PAGE):
         refuse_inputs(verb, "--out", out / name, read)
     answers = [
@@ -92,8 +93,8 @@ def export_main(argv: Sequence[str]) -> int:
     if not answers:
         raise StressragError(f"{verb}: no answer to an attacked query among them")
     judge = None
-    if args.judge is not None:
-        judgments = read_labels([user_path(verb, "--judge", args.judge)], answers)
+    if judge_file is not None:
+        judgments = read_labels([judge_file], answers)
         judge = judgments.only()
         unknown, missing = (next(iter(x.values())) for x in (judgments.unknown, judgments.missing))
         if unknown or missing:

@@ -28,7 +28,7 @@ def parse(text: str) -> Any:
         escape of half a surrogate pair, and nesting beyond :data:`DEEPEST`.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_object)
+        value = _DECODER.decode(text)
     except NotJson:
         raise
     except json.JSONDecodeError as e:
@@ -82,9 +82,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+
+
 def _too_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(DEEPEST):
         inner: list[Any] = []
         for v in level:
             values = v.values() if isinstance(v, dict) else v if isinstance(v, list) else ()
