@@ -389,6 +389,7 @@ def test_numbers_and_homes_in_options(capsys):
         ["detect", "a.jsonl", "--check", home],
     ):
         assert "no home folder ~nosuchuser" in refused(capsys, *argv), argv
+    assert "is no path" in refused(capsys, "audit-import", "o\0", "a.jsonl")
     assert [p.name for p in Path().iterdir()] == ["a.jsonl"]
 
 

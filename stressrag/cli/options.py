@@ -67,8 +67,10 @@ def user_path(verb: str, option: str, text: str) -> Path:
     Raises
     ------
     StressragError
-        Where there is no such user.
+        Where there is no such user, or the text can be no path.
     """
+    if "\0" in text:
+        raise StressragError(f"{verb}: {option + ' ' if option else ''}{brief(text)} is no path")
     try:
         return Path(text).expanduser()
     except RuntimeError as e:
