@@ -34,3 +34,26 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     if close:
         return "did you mean " + " or ".join(repr(lowered[c]) for c in close) + "?"
     return "choose from " + ", ".join(names) if names else "there is none to choose from"
+
+
+def brief(value: object, length: int = 60) -> str:
+    """A value of the user's for a message: as Python writes it, on one line and cut.
+
+    Parameters
+    ----------
+    value : object
+        Anything that was read.
+    length : int
+        Signs, quotes included, after which it is cut.
+    """
+    try:
+        text = repr(value[:length] if isinstance(value, str) else value)
+    except (RecursionError, ValueError):  # nested deeply, or a number of thousands of digits
+        return f"a {type(value).__name__} too long to show"
+    cut = len(text) > length or (isinstance(value, str) and len(value) > length)
+    return text[: length - 2] + "…" + text[:1] * isinstance(value, str) if cut else text
+
+
+def line_of(text: object, length: int = 60) -> str:
+    """As :func:`brief` without the quotes, for names inside a message."""
+    return brief(str(text), length)[1:-1]

@@ -600,7 +600,7 @@ class TestImport:
             f"{bad}: target_endorsed of {ids[2]} is 'not_applicable'",
             f"{bad}: a second file by 'ann'",
             f"{foreign}: belongs to packet 'another'",
-            f"{broken}: not JSON",
+            f"{broken}: broken JSON",
             f"{tmp_path / 'gone'}: cannot be read",
             f"{third}: abstains of {ids[3]} is yes, but the annotators agree on no",
         ):

@@ -400,7 +400,7 @@ def test_what_evaluation_refuses():
     with pytest.raises(
         StressragError, match="1% needs 100 clean calibration contexts or more, and there are 99"
     ):
-        evaluate(sample(99))
+        evaluate(sample(99), rates=[1, 5])
     assert evaluate(sample(99), rates=[5]).results["rates"] == [5]
     with pytest.raises(StressragError, match="needs embeddings, which 215 of 215 contexts lack"):
         evaluate(sample(), ["modularity"])
@@ -495,6 +495,10 @@ def test_the_verb_on_answers(tmp_path, capsys):
     assert main(argv) == 0
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
     rows = [json.loads(line) for line in (out / "defended.jsonl").read_text().splitlines()]
+    assert len(rows) == 2 * 28  # the lowest rate, for two detectors
+    assert {r["method"] for r in rows} == {"detector:gap@5%", "detector:dispersion@5%"}
+    assert main([*argv, "--defend-rates", "20,5"]) == 0
+    rows = [json.loads(line) for line in (out / "defended.jsonl").read_text().splitlines()]
     assert len(rows) == 2 * 2 * 28
     assert sum(r["answer"] == ABSTENTION for r in rows if r["method"] == "detector:gap@20%") == 5
     table = list(csv.DictReader((out / "detectors.csv").open()))
@@ -558,7 +562,7 @@ def test_embeddings_from_a_file(tmp_path):
 def test_all_problems_are_told_by_line(tmp_path, capsys):
     ok = {"query_id": "q", "condition": "clean", "split": "calibration", "scores": [1, 2]}
     wrong = {
-        2: ("{", "not JSON"),
+        2: ("{", "broken JSON"),
         3: ({**ok, "scores": [1, "2"]}, 'scores[1]: "2" is no number'),
         4: ({**ok, "poison": [False]}, "2 scores, 1 poison"),
         5: ({**ok, "condition": "poisoned"}, "a calibration context is clean"),
@@ -566,8 +570,8 @@ def test_all_problems_are_told_by_line(tmp_path, capsys):
         7: ({**ok, "split": "train"}, '"train" is none of calibration, check, attack'),
         8: ({**ok, "score": 1}, "unknown field 'score'"),
         9: ({"query_id": "q", "condition": "clean"}, "scores and embeddings are both missing"),
-        10: ({"query_id": "q", "question": "?", "condition": "clean"}, "answer is missing"),
-        11: ([1], "no JSON object"),
+        10: ({"query_id": "q", "question": "?", "condition": "clean"}, "no field 'answer'"),
+        11: ([1], "not a JSON object"),
         12: ('{"query_id": "q", "condition": "clean", "scores": [NaN]}', "is no number"),
         13: ({**ok, "embeddings": [[1, 2], [1]]}, "vectors of different lengths"),
         14: ({**ok, "query_id": ""}, "query_id: is empty"),
@@ -592,7 +596,7 @@ def test_all_problems_are_told_by_line(tmp_path, capsys):
     ("argv", "message"),
     [
         ([], "give a file"),
-        (["x.jsonl"], "x.jsonl: cannot be read"),
+        (["x.jsonl"], "x.jsonl: no such file"),
         (["x", "--rates", "1.5"], "'1.5' is no whole number"),
         (["x", "--rates", ","], "names nothing"),
         (["x", "--check", "y", "--check-share", "4"], "exclude each other"),

@@ -6,14 +6,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stressrag.aligned.judgments import FIELDS, Labels, label_value, read_labels, refuse
+from stressrag.aligned.judgments import (
+    FIELDS,
+    Labels,
+    label_value,
+    read_labels,
+    refuse,
+    refuse_page_file,
+)
 from stressrag.aligned.labels import RULES, abstains, holds_target, is_correct
+from stressrag.aligned.read import answer_of
 from stressrag.aligned.records import Answer
 from stressrag.collection.beir import parse_line
 from stressrag.collection.lines import read_lines
 from stressrag.collection.problems import ProblemLog
-from stressrag.errors import StressragError
+from stressrag.errors import StressragError, brief
 from stressrag.stats.agreement import agreement
+
+_SHOWN = ("question", "answer", "target", "references", "reference_source")
 
 
 def labeled_answers(path: str | Path) -> list[Answer]:
@@ -28,29 +38,22 @@ def labeled_answers(path: str | Path) -> list[Answer]:
     -------
     list of Answer
         One per row, the row's ``key`` as its query; empty where rows hold no answers.
+
+    Raises
+    ------
+    StressragError
+        For rows whose question, answer, target or references are of a wrong type, all at once.
     """
     log = ProblemLog()
     out = []
     for line, raw in read_lines(Path(path), log):
         row = parse_line(raw, str(path), line, log)
-        if row is None or not all(isinstance(row.get(n), str) for n in ("question", "answer")):
+        if row is None or not {"question", "answer"} & set(row):
             continue
-        references = row.get("references")
-        references = [references] if isinstance(references, str) else references or []
-        target = row.get("target")
-        out.append(
-            Answer(
-                str(row.get("key") or f"{path}:{line}"),
-                row["question"],
-                row["answer"],
-                "clean",
-                target=target if isinstance(target, str) else None,
-                references=tuple(r for r in references if isinstance(r, str)),
-                reference_source=str(row.get("reference_source") or ""),
-                file=str(path),
-                line=line,
-            )
-        )
+        shown = {name: row[name] for name in _SHOWN if name in row}
+        name = row.get("key") if isinstance(row.get("key"), str) and row["key"] else f"line {line}"
+        made = answer_of({**shown, "query_id": name, "condition": "clean"}, Path(path), line, {}, log)
+        out += [made] if made else []
     refuse(log)
     return out
 
@@ -101,17 +104,26 @@ def agreements(
     Raises
     ------
     StressragError
-        When files cannot be read, hold several reference sources, or there are no answers.
+        When files cannot be read or hold no labels of the answers, there are several reference sources or no
+        answers, or a further source is called like a rule.
     """
+    refuse_page_file(Path(reference))
     known = labeled_answers(reference) if answers is None else list(answers)
     if not known:
+        read_labels([reference], ())  # what is wrong with the file itself comes first
         raise StressragError(f"{reference}: holds labels but no answers; name the answers with --answers")
-    gold = read_labels([reference], known).only()
+    read = read_labels([reference], known)
+    gold = read.only()
     if not gold:
         raise StressragError(f"{reference}: none of its labels is of the answers at hand")
+    if answers is None and (unknown := sum(read.unknown.values())):
+        raise StressragError(
+            f"{reference}: {unknown} of its labels are of answers that it does not hold; name the answers"
+            " with --answers"
+        )
     by_source: dict[str, Mapping[str, Labels]] = dict(rule_labels(known, rules))
     if others:
-        by_source |= read_labels(others, known).sources
+        by_source |= _further(others, known, rules)
     out = []
     for name, labels in by_source.items():
         for field in FIELDS:
@@ -127,6 +139,23 @@ def agreements(
                     said_by = "rule" if field == "abstains" and name in rules else name
                     out.append({"label": said_by, "field": field, **made.row()})
     return out
+
+
+def _further(
+    files: Sequence[str | Path], known: Sequence[Answer], rules: Sequence[str]
+) -> dict[str, dict[str, Labels]]:
+    """The labels of further sources, none of which may take the place of a rule or be of other answers."""
+    sources = read_labels(files, known).sources
+    for name, labels in sources.items():
+        if name in (*rules, "rule"):
+            raise StressragError(
+                f"a source of labels is called {brief(name)} like a rule; rename it (field 'source')"
+            )
+        if not labels:
+            raise StressragError(
+                f"{', '.join(map(str, files))}: none of the labels of {brief(name)} is of the answers at hand"
+            )
+    return sources
 
 
 def _said(labels: Labels | None, field: str) -> str | None:

@@ -31,7 +31,7 @@ from stressrag.aligned.audit_sample import (
 from stressrag.aligned.judgments import FIELDS, Labels
 from stressrag.aligned.records import Answer
 from stressrag.errors import StressragError
-from stressrag.records.files import write_json, write_text
+from stressrag.records.files import json_of, write_together
 from stressrag.stats.bootstrap import entropy
 
 PAGE, KEY = "packet.html", "key.json"
@@ -120,8 +120,7 @@ def audit_export(
         **key,
     }
     # The key first: a packet without its key would be worth nothing.
-    write_json(folder / KEY, key, "choose another --out")
-    write_text(folder / PAGE, page(shown), "choose another --out")
+    write_together({folder / KEY: json_of(key), folder / PAGE: page(shown)}, "choose another --out")
     reasons = [item["stratum"].split(" / ")[0] for item in key["items"]]
     return {
         "packet": shown["packet"],

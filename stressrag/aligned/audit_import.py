@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stressrag.aligned.audit import KEY, KEY_KIND, PAGE
+from stressrag.aligned.audit import KEY, PAGE
+from stressrag.aligned.audit_key import read_key
 from stressrag.aligned.audit_results import UNRESOLVED, Values, consensus, results
 from stressrag.aligned.judgments import FIELDS, label_value, refuse
+from stressrag.collection.json_text import NotJson, parse_file
 from stressrag.collection.problems import ProblemLog
-from stressrag.errors import StressragError
-from stressrag.records.files import write_json, write_text
+from stressrag.errors import StressragError, brief, line_of
+from stressrag.records.files import json_of, write_together
 
 LABELS, AGREEMENT = "human_labels.jsonl", "agreement.json"
 _ALLOWED = ("yes", "no", "uncertain")
@@ -73,7 +75,7 @@ def audit_import(
     for path in map(Path, labels):
         name, values, noted = _read(path, key, log, complete=True)
         if name in said:
-            log.error(str(path), None, f"a second file by {name!r}; each annotator has one")
+            log.error(str(path), None, f"a second file by {brief(name)}; each annotator has one")
         said[name], notes[name] = values, noted
     decided: Values = {}
     if adjudication is not None:
@@ -83,28 +85,9 @@ def audit_import(
     found = consensus(list(said.values()), decided)
     rows, torn = _rows(key, found, notes)
     result = {**results(key, said, decided, found), "labeled_twice_differently": torn}
-    write_json(report, result, "choose another --out")
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-    write_text(target, "".join(lines), "choose another --out")
+    write_together({report: json_of(result), target: "".join(lines)}, "choose another --out")
     return result
-
-
-def read_key(folder: Path) -> dict[str, Any]:
-    """The key file of an export."""
-    path = folder / KEY
-    key = _json(path)
-    if not isinstance(key, dict) or key.get("kind") != KEY_KIND:
-        raise StressragError(f"{path} is no key file of an audit")
-    return key
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except OSError as e:
-        raise StressragError(f"{path}: cannot be read: {e.strerror or e}") from e
-    except (ValueError, RecursionError) as e:
-        raise StressragError(f"{path}: not JSON: {e}") from e
 
 
 def _read(
@@ -113,18 +96,20 @@ def _read(
     """The annotator, labels and notes of one file; what is wrong goes to the log."""
     file, name = str(path), path.stem
     try:
-        value = _json(path)
-    except StressragError as e:
-        log.error(file, None, str(e).removeprefix(f"{file}: "))
+        value = parse_file(path)
+    except NotJson as e:
+        log.error(file, None, str(e))
         return name, {}, {}
     if not isinstance(value, dict) or not isinstance(value.get("labels"), dict):
         log.error(file, None, "no labels file of the audit page: it has no 'labels'")
         return name, {}, {}
     if value.get("packet") != key["packet"]:
-        log.error(file, None, f"belongs to packet {value.get('packet')!r}, the key to {key['packet']!r}")
+        log.error(
+            file, None, f"belongs to packet {brief(value.get('packet'))}, the key to {brief(key['packet'])}"
+        )
         return name, {}, {}
     if isinstance(value.get("annotator"), str) and value["annotator"].strip():
-        name = value["annotator"].strip()
+        name = line_of(" ".join(value["annotator"].split()))
     answers = key["answers"]
     _tell(log, file, "unknown answers", [i for i in value["labels"] if i not in answers])
     out: Values = {}
@@ -132,7 +117,7 @@ def _read(
     for i, about in answers.items():
         given = value["labels"].get(i, {})
         if not isinstance(given, dict):
-            log.error(file, None, f"the labels of {i} are no object")
+            log.error(file, None, f"the labels of {line_of(i)} are no object")
             continue
         for field in FIELDS:
             if given.get(field) is None:
@@ -145,7 +130,7 @@ def _read(
             if label in allowed:
                 out.setdefault(i, {})[field] = str(label)
             else:
-                told = f"{given[field]!r}"[:60]
+                told = brief(given[field])
                 log.error(file, None, f"{field} of {i} is {told}; may be {', '.join(allowed)}")
         _tell(log, file, f"unknown fields of {i}", [f for f in given if f not in FIELDS])
     if complete:
@@ -158,7 +143,7 @@ def _read(
 def _tell(log: ProblemLog, file: str, what: str, names: Sequence[str]) -> None:
     if names:
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        shown = ", ".join(str(n)[:60] for n in names[:_SHOWN])
+        shown = ", ".join(line_of(n) for n in names[:_SHOWN])
         log.error(file, None, f"{what} ({len(names)}): {shown}{more}")
 
 

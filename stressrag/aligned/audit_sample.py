@@ -27,7 +27,7 @@ import numpy as np
 
 from stressrag.aligned.judgments import Labels
 from stressrag.aligned.records import NO_DEFENSE, Answer
-from stressrag.errors import StressragError, nearest
+from stressrag.errors import StressragError, brief, nearest
 from stressrag.stats.bootstrap import entropy
 
 REASONS = ("judge undecided", "labels disagree", "label flip", "at random")
@@ -82,7 +82,7 @@ def endorsements(
     """
     known = [*(["judge"] if judge else []), *(automatic or {})]
     if by is not None and by not in known:
-        raise StressragError(f"there are no labels by {by!r}; {nearest(by, known)}")
+        raise StressragError(f"there are no labels by {brief(by)}; {nearest(by[:60], known)}")
     name = by or (known[0] if known else "")
     if name == "judge" and judge:
         decided = {"yes": True, "no": False}

@@ -3,28 +3,32 @@
 A plain line is ``{"query_id": …, "condition": "clean" | "poisoned", "split": "calibration" | "check" |
 "attack", "scores": […], "embeddings": [[…]], "poison": [true, …], "budget": 5, "group_id": …, "dataset": …,
 "retriever": …, "victim": …, "arm": …, "attack": …, "target_positive": true}``. Scores or embeddings must be
-there, ``split`` is ``attack`` unless it says otherwise. A line with ``question``, ``answer`` or ``context``
-is a row of the long format (see ``records``), of which the split ``calibration`` needs but query and context.
+there, ``split`` is ``attack`` unless it says otherwise. A line with ``question``, ``answer``,
+``context`` or ``context_id`` is a row of the long format (see ``records``), of which the split
+``calibration`` needs but query and context. Answers are read as everywhere, from files or folders.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stressrag.aligned.records import AXES, CONDITIONS, NO_DEFENSE, SCHEMA, Answer, Passage
+from stressrag.aligned.read import Source, _joined, _without_repeats, answer_of, gather, source
+from stressrag.aligned.records import AXES, CONDITIONS, NO_DEFENSE, SCHEMA, Answer
+from stressrag.aligned.shape import mismatch
+from stressrag.collection.beir import parse_line
 from stressrag.collection.lines import read_lines
 from stressrag.collection.problems import Problem, ProblemLog
+from stressrag.errors import brief
 
 SPLITS = ("calibration", "check", "attack")
+_MOST = 10**9
+_OF_SPLIT = {"calibration": "calibration", "check": "utility"}
 _UTILITY = {"calibration": "calibration", "utility": "check", "attack": "attack"}
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 CONTEXT_SCHEMA: dict[str, Any] = {
@@ -44,8 +48,7 @@ CONTEXT_SCHEMA: dict[str, Any] = {
         **{name: SCHEMA["properties"][name] for name in (*AXES, "budget", "group_id", "metadata")},
     },
 }
-# A calibration context was only retrieved: nobody answered.
-_UNANSWERED: dict[str, Any] = {**SCHEMA, "required": ["query_id", "context"]}
+_LONG = {"question", "answer", "context", "context_id"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +112,7 @@ class Context:
     @property
     def where(self) -> str:
         """File and line, or the query."""
-        return f"{self.file}:{self.line}" if self.file else f"query {self.query_id!r}"
+        return f"{self.file}:{self.line}" if self.file else f"query {brief(self.query_id)}"
 
     def values(self, needs: str) -> NDArray[np.float64] | None:
         """The ``scores`` or ``embeddings``."""
@@ -149,14 +152,15 @@ def context_of(answer: Answer, label: Label | None = None) -> Context | None:
 def read_contexts(
     paths: Iterable[str | Path], *, split: str | None = None, label: Label | None = None
 ) -> tuple[list[Context], list[Answer], list[Problem]]:
-    """Read files of contexts, of answers, or of both.
+    """Read files of contexts, of answers, or of both, and folders of answers.
 
     Parameters
     ----------
     paths : iterable of path
-        JSON lines, plain or gzipped.
+        JSON lines, plain or gzipped; for answers also all that
+        :func:`~stressrag.aligned.read.gather` reads: folders, finished aligned runs, Parquet.
     split : {"calibration", "check"}, optional
-        What every line is for, whatever it says; all must be clean then.
+        What every row is for, whatever it says; all must be clean then.
     label : callable, optional
         As in :func:`context_of`.
 
@@ -166,61 +170,70 @@ def read_contexts(
     answers : list of Answer
         The rows that hold an answer.
     problems : list of Problem
-        Everything that cannot be worked with, by file and line.
+        Everything that cannot be worked with, by file and line, and warnings of what is not read.
     """
     log = ProblemLog()
     contexts: list[Context] = []
-    answers: list[Answer] = []
+    every: list[Answer] = []
     for path in paths:
-        number, before = 0, len(contexts)
-        for number, text in read_lines(Path(path), log):
-            try:
-                row = json.loads(text)
-                context, answer = _parse(row, split, label, str(path), number)
-            except (ValueError, RecursionError) as e:
-                log.error(
-                    str(path), number, f"not JSON: {e}" if isinstance(e, json.JSONDecodeError) else str(e)
-                )
-                continue
-            contexts += [context] if context else []
-            answers += [answer] if answer else []
-        if not number and not log.problems():
-            log.error(str(path), None, "holds no line")
-        elif len(contexts) == before and not log.problems():
-            log.error(str(path), None, "holds no context of an undefended clean or poisoned answer")
+        found = source(path)
+        lines = not found.path.is_dir() and found.path.suffix not in (".parquet", ".json")
+        plain, rows = _lines(found, split, log) if lines else ([], gather([_for(path, found, split)], log))
+        if split:
+            rows = [replace(a, split=_OF_SPLIT[split]) for a in rows]
+        made = [(a, c) for a in rows if (c := _of_answer(a, split, label, log))]
+        # Undefended rows that several folders repeat are one.
+        every += rows
+        kept = {id(a) for a in _without_repeats(every)}
+        contexts += [*plain, *(c for a, c in made if id(a) in kept)]
+        if not (plain or made or any(p.severity == "error" for p in log.problems())):
+            what = "context of an undefended clean or poisoned answer" if rows else "line"
+            log.error(str(found.path), None, f"holds no {what}")
+    answers = [a for a in _without_repeats(every) if a.answer or a.split != "calibration"]
     return contexts, answers, log.problems()
 
 
-def _parse(
-    row: Any, split: str | None, label: Label | None, file: str, line: int
-) -> tuple[Context | None, Answer | None]:
-    """A line as a context, and as the answer that it is."""
-    if not isinstance(row, dict):
-        raise ValueError("the line is no JSON object")
-    if not {"question", "answer", "context"} & set(row):
-        context = _plain({"split": "attack", **row, **({"split": split} if split else {})}, file, line)
-        _check_clean(context)
-        return context, None
-    if split:
-        row = {**row, "split": {"check": "utility"}.get(split, split)}
-    unanswered = row.get("split") == "calibration" and "answer" not in row
-    if message := mismatch(row, _UNANSWERED if unanswered else SCHEMA):
-        raise ValueError(message)
-    passages = row.get("context")
-    values = {k: v for k, v in row.items() if k not in ("context", "references", "metadata")}
-    answer = Answer(
-        **{"question": "", "answer": "", "condition": "clean", **values},
-        references=tuple(row.get("references", ())),
-        context=None if passages is None else tuple(Passage(**p) for p in passages),
-        file=file,
-        line=line,
-    )
-    if split and answer.condition != "clean":
-        raise ValueError(f"condition: a {split} context is clean, not {answer.condition}")
-    made = context_of(answer, label)
-    if made:
-        _check_clean(made)
-    return made, None if unanswered else answer
+def _for(path: str | Path, found: Source, split: str | None) -> str:
+    """The path with what it is for as a setting, so that rows need not say it."""
+    joint = "@" if Path(path).expanduser() == found.path else ","
+    return f"{path}{joint}split={_OF_SPLIT[split]}" if split else str(path)
+
+
+def _lines(found: Source, split: str | None, log: ProblemLog) -> tuple[list[Context], list[Answer]]:
+    """The plain contexts of a file of JSON lines, and its rows in the long format."""
+    file, settings = str(found.path), found.settings
+    usual = {k: v for k, v in settings.items() if k in CONTEXT_SCHEMA["properties"]}
+    usual["split"] = _UTILITY[settings.get("split", "attack")]
+    plain: list[Context] = []
+    rows: list[Answer] = []
+    for line, text in read_lines(found.path, log):
+        row = parse_line(text, file, line, log)
+        if row is None:
+            continue
+        if _LONG & set(row):
+            row |= {"split": _OF_SPLIT[split]} if split else {}
+            if row.get("split", settings.get("split")) == "calibration" and "answer" not in row:
+                row = {"question": "", "condition": "clean", **row}
+            made = answer_of(row, found.path, line, settings, log)
+            rows += [made] if made else []
+            continue
+        try:
+            row = {**usual, **row, **({"split": split} if split else {})}
+            plain.append(_checked(_plain(row, file, line)))
+        except ValueError as e:
+            log.error(file, line, str(e))
+    return plain, _joined(rows, log)
+
+
+def _of_answer(a: Answer, split: str | None, label: Label | None, log: ProblemLog) -> Context | None:
+    try:
+        if split and a.condition != "clean":
+            raise ValueError(f"condition: a {split} context is clean, not {a.condition}")
+        made = context_of(a, label)
+        return made and _checked(made)
+    except ValueError as e:
+        log.error(a.file, a.line, str(e))
+        return None
 
 
 def _plain(row: Mapping[str, Any], file: str, line: int) -> Context:
@@ -234,6 +247,8 @@ def _plain(row: Mapping[str, Any], file: str, line: int) -> Context:
         raise ValueError(f"of different lengths, which are to be the number of passages: {said}")
     if len({len(e) for e in row.get("embeddings", ())}) > 1:
         raise ValueError("embeddings: vectors of different lengths")
+    if [] in row.get("embeddings", ()):
+        raise ValueError("embeddings: a vector without numbers")
     values = {k: v for k, v in row.items() if k not in (*sizes, "metadata")}
     if "embeddings" in row:
         rows = row["embeddings"]
@@ -245,69 +260,12 @@ def _plain(row: Mapping[str, Any], file: str, line: int) -> Context:
     return Context(**values, file=file, line=line)
 
 
-def _check_clean(c: Context) -> None:
+def _checked(c: Context) -> Context:
+    """The context, if it is what it says."""
     if c.split != "attack" and c.condition != "clean":
         raise ValueError(f"condition: a {c.split} context is clean, not {c.condition}")
     if c.condition == "clean" and c.occupancy:
         raise ValueError("poison: a clean context holds none")
-
-
-_KINDS: dict[str, Any] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "boolean": bool,
-    "integer": int,
-    "number": (int, float),
-    "null": type(None),
-}
-
-
-def _is(value: Any, kind: str) -> bool:
-    if isinstance(value, bool):
-        return kind == "boolean"
-    if isinstance(value, (int, float)) and kind == "number":
-        try:
-            return math.isfinite(value)
-        except OverflowError:  # an integer beyond a float's range
-            return False
-    return isinstance(value, _KINDS[kind])
-
-
-def mismatch(value: Any, schema: Mapping[str, Any], where: str = "") -> str | None:
-    """The first thing in a value that its JSON Schema does not allow, in words; ``None`` where it fits.
-
-    Knows what the schemas here use: type (numbers are finite), enum, pattern, minLength, minimum, required,
-    properties, additionalProperties and items.
-    """
-    at = f"{where}: " if where else ""
-    kinds: Sequence[str] = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", ())
-    shown = json.dumps(value, ensure_ascii=False, default=str)[:60]
-    if kinds and not any(_is(value, kind) for kind in kinds):
-        return f"{at}{shown} is no {' or '.join(kinds)}"
-    if "enum" in schema and value not in schema["enum"]:
-        return f"{at}{shown} is none of {', '.join(schema['enum'])}"
-    if isinstance(value, str):
-        if len(value) < schema.get("minLength", 0):
-            return f"{at}is empty"
-        if "pattern" in schema and not re.search(schema["pattern"], value):
-            return f"{at}{shown} is not a known one"
-    if isinstance(value, int) and value < schema.get("minimum", -math.inf):
-        return f"{at}{shown} is below {schema['minimum']}"
-    if isinstance(value, dict):
-        known = schema.get("properties")
-        for name in schema.get("required", ()):
-            if name not in value:
-                return f"{at}{name} is missing"
-        for name, inner in value.items():
-            if known is not None and name not in known and schema.get("additionalProperties") is False:
-                return f"{at}unknown field {name!r}"
-            if known is not None and (
-                m := mismatch(inner, known.get(name, {}), f"{where}.{name}".lstrip("."))
-            ):
-                return m
-    if isinstance(value, list):
-        for i, inner in enumerate(value):
-            if m := mismatch(inner, schema.get("items", {}), f"{where}[{i}]"):
-                return m
-    return None
+    if c.budget is not None and c.budget > _MOST:
+        raise ValueError(f"budget: {brief(c.budget)} is above {_MOST}")
+    return c

@@ -20,13 +20,14 @@ from stressrag.aligned.detector_sets import (
     CleanSets,
     Retrieval,
     cells_of,
+    check_dimensions,
     clean_sets,
     named,
     notes_on,
+    possible_rates,
     usable_detectors,
 )
 from stressrag.aligned.detectors import (
-    RATES,
     Calibration,
     Detector,
     calibrate,
@@ -35,7 +36,7 @@ from stressrag.aligned.detectors import (
 )
 from stressrag.aligned.graph_scores import NEIGHBORS
 from stressrag.aligned.records import AXES, CONDITIONS, NO_DEFENSE, Answer
-from stressrag.errors import StressragError
+from stressrag.errors import StressragError, brief
 from stressrag.stats.bootstrap import LEVEL
 from stressrag.stats.proportions import clustered_wilson, wilson
 
@@ -69,7 +70,7 @@ class Detection:
 def evaluate(
     contexts: Iterable[Context],
     detectors: Iterable[str | Detector] | None = None,
-    rates: Sequence[int] = RATES,
+    rates: Sequence[int] | None = None,
     *,
     check_share: int | None = None,
     neighbors: int = NEIGHBORS,
@@ -83,8 +84,9 @@ def evaluate(
         Calibration, check and attacked ones in any order.
     detectors : iterable of str or Detector, optional
         By default every registered one whose input (scores, embeddings) the contexts have.
-    rates : sequence of int
-        Nominal false-positive rates in percent.
+    rates : sequence of int, optional
+        Nominal false-positive rates in percent; by default those of
+        :data:`~stressrag.aligned.detectors.RATES` that there are enough calibration contexts for.
     check_share : int, optional
         Percent of the calibration contexts, chosen by a hash of the query id, that check and do not
         calibrate; by default 30 where there are no check contexts. Refused where there are.
@@ -98,9 +100,11 @@ def evaluate(
     StressragError
         When a set is missing or too small, contexts contradict each other, or lack what a detector needs.
     """
-    rates = check_rates(rates)
+    asked = None if rates is None else check_rates(rates)
     everything = sorted(contexts, key=lambda c: (c.query_id, c.file, c.line))
+    check_dimensions(everything)
     clean = clean_sets(everything, check_share)
+    rates, told = possible_rates(clean, asked)
     cells = cells_of(everything)
     for cell in cells:
         if cell[0].retrieval not in clean:
@@ -111,7 +115,7 @@ def evaluate(
     usable, left_out = usable_detectors(everything, detectors, neighbors)
     thresholds: dict[tuple[Retrieval, str], list[Calibration]] = {}
     calibrations, rows = [], []
-    notes = notes_on(clean, cells)
+    notes = told + notes_on(clean, cells)
     for detector in usable:
         for retrieval, sets in sorted(clean.items()):
             scores = score(detector, sets.calibration)
@@ -158,6 +162,7 @@ def defended(
     detector: Detector,
     thresholds: Mapping[tuple[Retrieval, str], Sequence[Calibration]],
     contexts: Mapping[tuple[str, int], Context] | None = None,
+    rates: Sequence[int] | None = None,
 ) -> Iterator[Answer]:
     """Hard abstention: what the system answers when flagged contexts are not answered from.
 
@@ -171,6 +176,8 @@ def defended(
         As in :class:`Detection`.
     contexts : mapping, optional
         By file and line of an answer the context to look at, with embeddings say, not the row's own.
+    rates : sequence of int, optional
+        Only these of the rates; by default all.
 
     Yields
     ------
@@ -187,7 +194,7 @@ def defended(
     for a in answers:
         if a.method != NO_DEFENSE or a.condition not in CONDITIONS or a.split == "calibration":
             continue
-        where = f"{a.file}:{a.line}" if a.file else f"query {a.query_id!r}"
+        where = f"{a.file}:{a.line}" if a.file else f"query {brief(a.query_id)}"
         c = (contexts or {}).get((a.file, a.line)) or context_of(replace(a, split="attack"))
         if c is None:
             raise StressragError(f"{where}: the context was not saved, so no detector can look at it")
@@ -195,6 +202,8 @@ def defended(
             raise StressragError(f"{where}: {detector.name} has no threshold for {named(c.retrieval)}")
         value = score(detector, [c])[0]
         for made in thresholds[c.retrieval, detector.name]:
+            if rates is not None and made.rate not in rates:
+                continue
             answer = ABSTENTION if value > made.threshold else a.answer
             yield replace(a, method=f"detector:{detector.name}@{made.rate}%", answer=answer, context=None)
 

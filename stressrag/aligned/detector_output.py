@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stressrag.aligned.detect import Detection, defended
 from stressrag.aligned.records import AXES, Answer
-from stressrag.records.files import write_atomically, write_json
+from stressrag.aligned.shape import mismatch
+from stressrag.collection.json_text import read_json
+from stressrag.errors import StressragError, brief, line_of
+from stressrag.records.files import json_of, write_together
 
 _MEND = "choose another --out"
+FILES = ("detectors.json", "detectors.csv", "defended.jsonl")
 COLUMNS = (
     *(*AXES, "budget", "occupancy", "detector", "rate", "threshold", "n", "flagged", "flagged_rate"),
     *("flagged_low", "flagged_high", "denominator", "counted", "intercepted", "interception"),
@@ -27,7 +32,12 @@ _COPIED = (
 )
 
 
-def write_detection(detection: Detection, folder: str | Path, answers: Iterable[Answer] = ()) -> list[Path]:
+def write_detection(
+    detection: Detection,
+    folder: str | Path,
+    answers: Iterable[Answer] = (),
+    rates: Sequence[int] | None = None,
+) -> list[Path]:
     """Write ``detectors.json``, ``detectors.csv`` and, where there are answers, ``defended.jsonl``.
 
     Parameters
@@ -39,6 +49,8 @@ def write_detection(detection: Detection, folder: str | Path, answers: Iterable[
     answers : iterable of Answer
         Undefended answers, of which those of flagged contexts become abstentions; see
         :func:`~stressrag.aligned.detect.defended`.
+    rates : sequence of int, optional
+        Of the answers; by default the lowest that was evaluated, so that there is one method a detector.
 
     Returns
     -------
@@ -48,24 +60,32 @@ def write_detection(detection: Detection, folder: str | Path, answers: Iterable[
     Raises
     ------
     StressragError
-        When a file cannot be written, or an answer's context cannot be looked at.
+        When a file cannot be written, an answer's context cannot be looked at, or a rate was not evaluated.
     """
     folder, answers = Path(folder), list(answers)
-    written = [folder / "detectors.json", folder / "detectors.csv"]
-    if answers:
-        # First: an answer that cannot be looked at leaves no file behind.
-        rows = [
-            a.row()
-            for detector in detection.detectors
-            for a in defended(answers, detector, detection.thresholds)
-        ]
-        if rows:
-            rows.sort(key=_place)
-            written.append(folder / "defended.jsonl")
-            write_atomically(written[-1], _lines(rows), _MEND)
-    write_json(written[0], detection.results, _MEND)
-    write_atomically(written[1], _csv(table_rows(detection.results)), _MEND)
-    return written
+    evaluated = detection.results["rates"]
+    for rate in rates or ():
+        if rate not in evaluated:
+            raise StressragError(
+                f"no answers at a false-positive rate of {rate}%, which was not evaluated; choose from "
+                + ", ".join(map(str, evaluated))
+            )
+    texts = {
+        folder / FILES[0]: json_of(detection.results),
+        folder / FILES[1]: _csv(table_rows(detection.results)),
+    }
+    rows = [
+        a.row()
+        for detector in detection.detectors
+        for a in defended(answers, detector, detection.thresholds, rates=rates or evaluated[:1])
+    ]
+    if rows:
+        rows.sort(key=_place)
+        texts[folder / FILES[2]] = "".join(
+            json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows
+        )
+    write_together(texts, _MEND)
+    return list(texts)
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -74,22 +94,12 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return (*named, -1 if budget is None else budget)
 
 
-def _lines(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], None]:
-    def write(part: Path) -> None:
-        with part.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as f:
-            f.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-
-    return write
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], None]:
-    def write(part: Path) -> None:
-        with part.open("w", encoding="utf-8", newline="") as f:
-            out = csv.DictWriter(f, COLUMNS, lineterminator="\n")
-            out.writeheader()
-            out.writerows(rows)
-
-    return write
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    stream = io.StringIO()
+    out = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+    out.writeheader()
+    out.writerows(rows)
+    return stream.getvalue()
 
 
 def table_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -119,6 +129,113 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _interval(name: str, rate: Mapping[str, Any], value: str) -> dict[str, Any]:
     return {value: rate["rate"], f"{name}_low": rate["low"], f"{name}_high": rate["high"]}
+
+
+def read_detection(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of a ``detectors.json`` over all contexts, whatever their occupancy.
+
+    Parameters
+    ----------
+    path : path
+        Written by :func:`write_detection`; everything in it is checked.
+
+    Returns
+    -------
+    list of dict
+        As :func:`table_rows` makes them.
+
+    Raises
+    ------
+    StressragError
+        When it cannot be read, or is not as it was written.
+    """
+    path = Path(path)
+    results = read_json(path)
+    wrong = mismatch(results, _SCHEMA) or _contradiction(results)
+    if wrong:
+        raise StressragError(f"{path} is no detectors.json of aligned detect: {wrong}")
+    return [r for r in table_rows(results) if r["occupancy"] is None]
+
+
+def _contradiction(results: Mapping[str, Any]) -> str | None:
+    """What is of the right kind and yet cannot be."""
+    calibrated = set()
+    for i, c in enumerate(results["calibrations"]):
+        for t in c["thresholds"]:
+            calibrated.add((c["dataset"], c["retriever"], c["arm"], c["detector"], t["rate"]))
+            if wrong := _no_share(t["realized"], "rate"):
+                return f"calibrations[{i}]: realized, {wrong}"
+    for i, cell in enumerate(results["cells"]):
+        for name in ("auroc", "auroc_same_queries"):
+            if wrong := _no_share(cell[name], "value"):
+                return f"cells[{i}]: {name}, {wrong}"
+        for at in cell["rates"]:
+            for name in ("flagged", "intercepted"):
+                if wrong := _no_share(at[name], "rate"):
+                    return f"cells[{i}]: {name}, {wrong}"
+            place = (cell["dataset"], cell["retriever"], cell["arm"], cell["detector"], at["rate"])
+            if place not in calibrated:
+                said = f"{brief(cell['detector'])} at {at['rate']}%"
+                return f"cells[{i}]: no threshold of {said} is among the calibrations"
+        if not all(x is None or x <= _MOST for x in (cell["budget"], cell["occupancy"])):
+            return f"cells[{i}]: budget or occupancy is above {_MOST}"
+    return None
+
+
+def _no_share(share: Mapping[str, Any], value: str) -> str | None:
+    ends = {name: share[name] for name in (value, "low", "high")}
+    for name, x in ends.items():
+        if x is not None and not 0 <= x <= 1:
+            return f"{name}: {brief(x)} is no share from 0 to 1"
+    if value == "rate" and len({x is None for x in ends.values()}) > 1:
+        return f"{value} and its interval: some are null and some are not"
+    return None
+
+
+_MOST = 10**9
+_TEXT: dict[str, Any] = {"type": "string"}
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+_REAL: dict[str, Any] = {"type": ["number", "null"]}
+
+
+def _table(required: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": list(required), "properties": dict(required)}
+
+
+def _list(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": entry}
+
+
+_RATE = _table({"count": _COUNT, "n": _COUNT, "rate": _REAL, "low": _REAL, "high": _REAL})
+_AREA = _table({"value": _REAL, "low": _REAL, "high": _REAL})
+_NOMINAL = {"rate": {"type": "integer", "minimum": 1}, "threshold": {"type": "number"}}
+_SCHEMA = _table(
+    {
+        "calibrations": _list(
+            _table(
+                {
+                    **dict.fromkeys(("dataset", "retriever", "arm", "detector"), _TEXT),
+                    **dict.fromkeys(("n", "n_unique", "n_check"), _COUNT),
+                    "thresholds": _list(
+                        _table({**_NOMINAL, "observed": {"type": "number"}, "realized": _RATE})
+                    ),
+                }
+            )
+        ),
+        "cells": _list(
+            _table(
+                {
+                    **dict.fromkeys((*AXES, "detector", "denominator"), _TEXT),
+                    **{name: {"type": ["integer", "null"], "minimum": 0} for name in ("budget", "occupancy")},
+                    "n": _COUNT,
+                    **dict.fromkeys(("median_poisoned", "median_check", "median_clean"), _REAL),
+                    **dict.fromkeys(("auroc", "auroc_same_queries"), _AREA),
+                    "rates": _list(_table({**_NOMINAL, "flagged": _RATE, "intercepted": _RATE})),
+                }
+            )
+        ),
+    }
+)
 
 
 def detection_table(results: Mapping[str, Any]) -> str:
@@ -164,7 +281,7 @@ def _grouped(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> list[li
 
 
 def _said(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    said = ", ".join(f"{name}={row[name]}" for name in names if row[name] not in ("", None))
+    said = ", ".join(f"{name}={line_of(row[name])}" for name in names if row[name] not in ("", None))
     return f" ({said})" if said else ""
 
 

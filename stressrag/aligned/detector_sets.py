@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stressrag.aligned.contexts import Context
-from stressrag.aligned.detectors import Detector, get_detectors
+from stressrag.aligned.detectors import RATES, Detector, get_detectors
 from stressrag.attacks.draw import draw
-from stressrag.errors import StressragError
+from stressrag.errors import StressragError, brief, line_of
 
 CHECK_SHARE = 30
 """Percent of the calibration contexts that become check contexts where there are none."""
@@ -44,7 +44,7 @@ class CleanSets:
 def split_check(contexts: Sequence[Context], share: int) -> tuple[list[Context], list[Context]]:
     """Calibration and check contexts of one set: the first ``share`` percent by a hash of the id check."""
     if isinstance(share, bool) or not isinstance(share, int) or not 1 <= share <= 99:
-        raise StressragError(f"check share {share!r}: give whole percent from 1 to 99")
+        raise StressragError(f"check share {brief(share)}: give whole percent from 1 to 99")
     ordered = sorted(contexts, key=lambda c: (draw(0, "detector check", c.query_id), c.query_id))
     n = share * len(ordered) // 100
     return ordered[n:], ordered[:n]
@@ -58,8 +58,8 @@ def clean_sets(everything: Sequence[Context], share: int | None) -> dict[Retriev
         other = found[c.retrieval][role].setdefault(c.query_id, c)
         if not (_same(c.scores, other.scores) and _same(c.embeddings, other.embeddings)):
             raise StressragError(
-                f"{c.where}: query {c.query_id!r} has another clean context at {other.where}; thresholds are "
-                "for one data set, retriever and arm, so give different ones different names"
+                f"{c.where}: query {brief(c.query_id)} has another clean context at {other.where}; "
+                "thresholds are for one data set, retriever and arm, so give different ones different names"
             )
     out = {}
     for retrieval, sets in found.items():
@@ -67,8 +67,8 @@ def clean_sets(everything: Sequence[Context], share: int | None) -> dict[Retriev
         both = sorted(set(sets["calibration"]) & set(sets["check"]))
         if both:
             raise StressragError(
-                f"{sets['check'][both[0]].where}: query {both[0]!r} both calibrates and checks ({len(both)} "
-                "such queries); the false-positive rate is not measured where it was set"
+                f"{sets['check'][both[0]].where}: query {brief(both[0])} both calibrates and checks "
+                f"({len(both)} such queries); the false-positive rate is not measured where it was set"
             )
         if check and share is not None and calibration:
             raise StressragError(
@@ -89,6 +89,62 @@ def clean_sets(everything: Sequence[Context], share: int | None) -> dict[Retriev
     return out
 
 
+def check_dimensions(everything: Sequence[Context]) -> None:
+    """Refuse embeddings of several lengths in one retrieval, which come of different models."""
+    first: dict[Retrieval, Context] = {}
+    for c in everything:
+        if c.embeddings is None or not len(c.embeddings):
+            continue
+        other = first.setdefault(c.retrieval, c)
+        one, two = other.embeddings, c.embeddings
+        if one is not None and one.shape[1] != two.shape[1]:
+            raise StressragError(
+                f"{c.where}: embeddings of {two.shape[1]} numbers, and of {one.shape[1]} at {other.where}; "
+                f"those of {named(c.retrieval)} are to be of one model"
+            )
+
+
+def possible_rates(
+    clean: Mapping[Retrieval, CleanSets], asked: Sequence[int] | None
+) -> tuple[list[int], list[str]]:
+    """The false-positive rates that all retrievals have the calibration contexts for, and notes on others.
+
+    Parameters
+    ----------
+    clean : mapping
+        The clean contexts.
+    asked : sequence of int or None
+        Rates none of which may be left out; ``None``: as many as can be had of the usual ones.
+
+    Raises
+    ------
+    StressragError
+        When a rate that was asked for, or every usual one, needs more contexts.
+    """
+    smallest = min(clean, key=lambda r: (len(clean[r].calibration), r))
+    sets = clean[smallest]
+    n = len(sets.calibration)
+    possible = [rate for rate in asked or RATES if n * rate >= 100]
+    lacking = [rate for rate in asked or RATES if n * rate < 100]
+    if not lacking:
+        return possible, []
+    there = f"there are {n}"
+    if sets.split:
+        there += f" ({n + len(sets.check)} were given, of which {len(sets.check)} kept to check)"
+    if asked is not None or not possible:
+        rate = min(lacking) if asked is not None else max(lacking)
+        raise StressragError(
+            f"{named(smallest)}: a false-positive rate of {rate}% needs {_needed(rate)} clean calibration "
+            f"contexts or more, and {there}; add some or leave that rate out"
+        )
+    said = ", ".join(f"{rate}% ({_needed(rate)} needed)" for rate in lacking)
+    return possible, [f"{named(smallest)}: too few clean calibration contexts for {said}: {there}"]
+
+
+def _needed(rate: int) -> int:
+    return -(-100 // rate)
+
+
 def _same(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> bool:
     return a is None or b is None or np.array_equal(a, b)
 
@@ -100,7 +156,7 @@ def cells_of(everything: Sequence[Context]) -> list[list[Context]]:
         other = cells[c.setting].setdefault(c.query_id, c)
         if other is not c:
             raise StressragError(
-                f"{c.where}: query {c.query_id!r} has another poisoned context of the same setting and "
+                f"{c.where}: query {brief(c.query_id)} has another poisoned context of the same setting and "
                 f"budget at {other.where}"
             )
     return [
@@ -148,5 +204,5 @@ def _size(c: Context) -> int:
 
 
 def named(retrieval: Retrieval) -> str:
-    said = [f"{k}={v}" for k, v in zip(("dataset", "retriever", "arm"), retrieval, strict=True) if v]
+    said = [f"{k}={line_of(v)}" for k, v in zip(("dataset", "retriever", "arm"), retrieval, strict=True) if v]
     return ", ".join(said) or "the setting without names"

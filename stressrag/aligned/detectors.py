@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stressrag.aligned.graph_scores import NEIGHBORS, conductance, connectivity, modularity
-from stressrag.errors import StressragError, nearest
+from stressrag.errors import StressragError, brief, nearest
 from stressrag.plugins import call_theirs, import_target
 
 Floats = NDArray[np.float64]
@@ -165,13 +165,15 @@ def get_detectors(
         elif ":" in name:
             found = import_target(name, "detector")
             if not isinstance(found, Detector):
-                raise StressragError(f"detector target {name!r} is {type(found).__name__}, not a Detector")
+                raise StressragError(
+                    f"detector target {brief(name)} is {type(found).__name__}, not a Detector"
+                )
         elif name in known:
             found = known[name]
         else:
-            raise StressragError(f"no detector {name!r}; {nearest(name, known)}")
+            raise StressragError(f"no detector {brief(name)}; {nearest(name[:60], known)}")
         if found.name in out:
-            raise StressragError(f"detector {found.name!r} is given twice")
+            raise StressragError(f"detector {brief(found.name)} is given twice")
         out[found.name] = found
     if not out:
         raise StressragError("no detector is named; " + nearest("", known))
@@ -250,7 +252,7 @@ def check_rates(rates: Sequence[int]) -> list[int]:
     """Nominal rates in percent, ascending; raises ``StressragError`` unless all are whole, 1 to 99, once."""
     for rate in rates:
         if isinstance(rate, bool) or not isinstance(rate, int) or not 1 <= rate <= 99:
-            raise StressragError(f"{rate!r} is no false-positive rate: give whole percent from 1 to 99")
+            raise StressragError(f"{brief(rate)} is no false-positive rate: give whole percent from 1 to 99")
     if len(set(rates)) != len(rates) or not rates:
         raise StressragError("give at least one false-positive rate, each once, such as 1,5,10,20")
     return sorted(rates)

@@ -17,19 +17,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stressrag.aligned.records import Answer, output_key
+from stressrag.aligned.answer_index import IDENTIFYING, AnswerIndex
+from stressrag.aligned.records import Answer
 from stressrag.collection.beir import parse_line
-from stressrag.collection.lines import read_lines
-from stressrag.collection.problems import ProblemLog
-from stressrag.errors import StressragError, nearest
+from stressrag.collection.json_text import NotJson, parse, parse_file
+from stressrag.collection.lines import first_line, read_lines
+from stressrag.collection.problems import ProblemLog, collapsed
+from stressrag.errors import StressragError, brief, nearest
 
 FIELDS = ("target_endorsed", "reference_correct", "abstains")
 VALUES = ("yes", "no", "uncertain", "invalid", "not_applicable")
 _NESTED = ("labels", "human", "judge")
-IDENTIFYING = (
-    *("query_id", "method", "condition", "budget", "dataset", "retriever", "victim", "arm", "attack"),
-    *("split", "group_id"),
-)
 _LISTED = 20
 _ABSENT = object()
 
@@ -90,7 +88,7 @@ class Judgments:
             When there are several or none.
         """
         if len(self.sources) != 1:
-            names = ", ".join(map(repr, self.sources)) or "no source"
+            names = ", ".join(brief(name) for name in list(self.sources)[:_LISTED]) or "no source"
             raise StressragError(f"labels of one source are needed; here are those of {names}")
         return next(iter(self.sources.values()))
 
@@ -114,14 +112,16 @@ def read_labels(
     ------
     StressragError
         For everything that is wrong, all at once with file and line: broken rows, unknown values, rows that
-        may mean several answers, conflicting rows of one source.
+        may mean several answers, conflicting rows of one source, files without a row.
     """
     log = ProblemLog()
-    index = None if answers is None else _Index(answers)
+    index = None if answers is None else AnswerIndex(answers)
     sources: dict[str, dict[str, Labels]] = {}
     unknown: dict[str, int] = {}
     repeated = 0
     for path in map(Path, paths):
+        refuse_page_file(path)
+        line, before = 0, len(log.problems())
         for line, raw in read_lines(path, log):
             row = parse_line(raw, str(path), line, log)
             labels = None if row is None else _labels(row, path, line, source, log)
@@ -139,6 +139,8 @@ def read_labels(
             else:
                 of_source[key] = _merged(of_source[key], labels, log)
                 repeated += 1
+        if not line and len(log.problems()) == before:
+            log.error(str(path), None, f"holds no label; a row has one of {', '.join(FIELDS)}")
     refuse(log)
     keys = [] if index is None else list(index.keys)
     missing = {name: sum(k not in found for k in keys) for name, found in sources.items()}
@@ -146,12 +148,31 @@ def read_labels(
 
 
 def refuse(log: ProblemLog) -> None:
-    """Raise the errors of a log, a line each; past twenty they are counted."""
-    found = [p for p in log.problems() if p.severity == "error"]
+    """Raise the errors of a log, a line for each kind; past twenty they are counted."""
+    found = collapsed(p for p in log.problems() if p.severity == "error")
     if found:
         more = [f"and {len(found) - _LISTED} more"] if len(found) > _LISTED else []
         lines = [str(p).replace(": error: ", ": ", 1) for p in found[:_LISTED]]
         raise StressragError("\n".join([*lines, *more]))
+
+
+def refuse_page_file(path: Path) -> None:
+    """Point to ``audit-import`` where a file is what an audit's page saved, one JSON object in all."""
+    start = first_line(path).strip()
+    if not start.startswith("{"):
+        return
+    try:
+        value = parse(start)
+    except NotJson:
+        try:
+            value = parse_file(path)  # an object over several lines
+        except NotJson:
+            return
+    if isinstance(value, dict) and "packet" in value and ("annotator" in value or "labels" in value):
+        raise StressragError(
+            f"{path}: saved from the page of an audit; give it to aligned audit-import with the folder of "
+            "the export, and use the labels that this writes"
+        )
 
 
 def label_value(value: object) -> str | None:
@@ -160,46 +181,6 @@ def label_value(value: object) -> str | None:
         return "yes" if value else "no"
     word = value.strip().lower() if isinstance(value, str) else ""
     return word if word in VALUES else None
-
-
-class _Index:
-    """Finds the key of the answer that a row is about."""
-
-    def __init__(self, answers: Iterable[Answer]):
-        self.answers = list(answers)
-        self.keys: dict[str, str] = {}
-        self.spaced: dict[str, str] = {}
-        self.shown: dict[str, set[str]] = {}
-        self.by_query: dict[str, list[tuple[Answer, str]]] = {}
-        for a in self.answers:
-            key = a.key
-            self.by_query.setdefault(a.query_id, []).append((a, key))
-            if key in self.keys:
-                continue
-            self.keys[key] = key
-            parts = (a.question, a.target, a.references, a.reference_source, a.answer)
-            self.spaced[output_key(*parts, spaced=True)] = key
-            self.shown.setdefault(_shown(a.question, a.target, a.references, a.answer), set()).add(key)
-
-    def of_content(self, row: Mapping[str, Any]) -> set[str]:
-        """Keys of answers that show what the row shows, whatever their reference source."""
-        references = row.get("references") or []
-        references = [references] if isinstance(references, str) else references
-        if not all(isinstance(row.get(n), str) for n in ("question", "answer")) or not isinstance(
-            references, list
-        ):
-            return set()
-        return self.shown.get(_shown(row["question"], row.get("target"), references, row["answer"]), set())
-
-    def of_fields(self, row: Mapping[str, Any]) -> set[str]:
-        """Keys of answers that have all the identifying fields of the row."""
-        given = [name for name in IDENTIFYING if name in row]
-        candidates = self.by_query.get(row.get("query_id", ""), [])
-        return {key for a, key in candidates if all(getattr(a, n) == row[n] for n in given)}
-
-
-def _shown(question: object, target: object, references: Iterable[Any], answer: object) -> str:
-    return repr((question, target, list(references), answer))
 
 
 def _labels(row: dict[str, Any], path: Path, line: int, default: str, log: ProblemLog) -> Labels | None:
@@ -215,8 +196,8 @@ def _labels(row: dict[str, Any], path: Path, line: int, default: str, log: Probl
             continue
         label = label_value(value)
         if label is None:
-            told = "null: write uncertain, invalid or not_applicable" if value is None else repr(value)[:60]
-            hint = f"; {nearest(value, VALUES)}" if isinstance(value, str) else ""
+            told = "null: write uncertain, invalid or not_applicable" if value is None else brief(value)
+            hint = f"; {nearest(value[:60], VALUES)}" if isinstance(value, str) else ""
             log.error(file, line, f"{name!r} is {told}{hint}")
             wrong += 1
         else:
@@ -238,9 +219,11 @@ def _labels(row: dict[str, Any], path: Path, line: int, default: str, log: Probl
     return Labels(**values, source=name, evidence=evidence, rationale=rationale, file=file, line=line)
 
 
-def _key_of(row: Mapping[str, Any], index: _Index | None, at: Labels, log: ProblemLog) -> str | None:
+def _key_of(row: Mapping[str, Any], index: AnswerIndex | None, at: Labels, log: ProblemLog) -> str | None:
     """The key that a row is about; ``None``: of no answer here; ``""``: an error, which is in the log."""
-    key = row.get("key")
+    key, query = row.get("key"), row.get("query_id")
+    if isinstance(query, int) and not isinstance(query, bool):
+        query = str(query)
     if "key" in row and (not isinstance(key, str) or not key):
         log.error(at.file, at.line, "'key' is no filled string")
         return ""
@@ -252,8 +235,8 @@ def _key_of(row: Mapping[str, Any], index: _Index | None, at: Labels, log: Probl
         if found := index.keys.get(key) or index.spaced.get(key):
             return found
         keys = index.of_content(row)
-    elif isinstance(row.get("query_id"), str):
-        keys = index.of_fields(row) or index.of_content(row)
+    elif isinstance(query, str):
+        keys = index.of_fields(row, query) or index.of_content(row)
     elif isinstance(row.get("answer"), str):
         keys = index.of_content(row)
     else:
@@ -278,7 +261,8 @@ def _merged(earlier: Labels, later: Labels, log: ProblemLog) -> Labels:
             log.error(
                 later.file,
                 later.line,
-                f"{name} is {two}, but {one} in {where}, for the same answer and source {later.source!r}",
+                f"{name} is {two}, but {one} in {where}, for the same answer and source "
+                f"{brief(later.source)}",
             )
         values[name] = one if one is not None else two
     return replace(earlier, **values)

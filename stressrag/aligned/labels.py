@@ -21,7 +21,7 @@ from functools import lru_cache
 from stressrag.aligned import conclusion
 from stressrag.aligned.endorsed import endorses
 from stressrag.aligned.phrases import occurrences, phrase, prepare
-from stressrag.errors import StressragError, nearest
+from stressrag.errors import StressragError, brief, nearest
 
 Rule = Callable[[str, str, str, Sequence[str]], bool]
 
@@ -74,7 +74,7 @@ def rule(name: str) -> Rule:
         When there is none.
     """
     if name not in RULES:
-        raise StressragError(f"no label rule {name!r}; {nearest(name, RULES)}")
+        raise StressragError(f"no label rule {brief(name)}; {nearest(name[:60], RULES)}")
     return RULES[name]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stressrag.errors import StressragError
+from stressrag.errors import StressragError, line_of
 
 _HELP = """usage: python -m stressrag aligned agreement LABELS [options]
 
@@ -12,8 +12,7 @@ How far each label rule, and each judge, agrees with the labels of a file, usual
 agreement, Cohen's kappa with its interval, and both directions of error, for the target, for correctness
 and for abstention. The file holds one JSON object a line: target_endorsed, reference_correct, abstains
 (yes, no, uncertain), and either question, answer, target and references themselves, or key or query_id, …
-of answers named with
---answers.
+of answers named with --answers.
 
   --answers PATH   the answers that the labels are about; may be given again
   --judge FILE     labels of a judge to hold to them as well; may be given again
@@ -31,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(_HELP)
         return 0
-    from stressrag.cli.options import Options, output_file
+    from stressrag.cli.options import Options, output_file, refuse_inputs, user_path
 
     options = Options("aligned agreement")
     options.add_argument("files", nargs="*", metavar="LABELS")
@@ -44,7 +43,13 @@ def main(argv: Sequence[str]) -> int:
         raise StressragError(
             "aligned agreement needs one file of labels, such as: aligned agreement human.jsonl"
         )
-    out = output_file("aligned agreement", "--json", args.json)
+    verb = "aligned agreement"
+    out = output_file(verb, "--json", args.json)
+    files = [user_path(verb, "", x) for x in args.files]
+    judges = [user_path(verb, "--judge", x) for x in args.judge]
+    for name in args.answers:
+        user_path(verb, "--answers", name)
+    refuse_inputs(verb, "--json", out, [*files, *judges, *args.answers])
     from stressrag.aligned.agreeing import agreements
     from stressrag.aligned.labels import RULES, rule
     from stressrag.aligned.read import read_answers
@@ -54,15 +59,17 @@ def main(argv: Sequence[str]) -> int:
     rules = list(RULES) if args.labels is None else [x.strip() for x in args.labels.split(",") if x.strip()]
     for name in rules:
         rule(name)
+    if not rules and not judges:
+        raise StressragError(f"{verb}: --labels names nothing, and there is no --judge")
     answers = read_answers(args.answers) if args.answers else None
-    rows = agreements(args.files[0], answers, args.judge, rules)
+    rows = agreements(files[0], answers, judges, rules)
     if out:
         write_json(out, rows, "choose another --json")
     head = ["of", "label", "pairs", "n", "agree", "kappa", "interval", "missed", "false", "undecided"]
     body = [
         [
             _WORDS[r["field"]],
-            r["label"],
+            line_of(r["label"], 40),
             r["mode"],
             str(r["n"]),
             _number(r["observed"]),

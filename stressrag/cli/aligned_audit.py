@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stressrag.errors import StressragError
+from stressrag.errors import StressragError, line_of
 
 _EXPORT_HELP = """usage: python -m stressrag aligned audit-export ANSWERS… --out FOLDER [options]
 
@@ -45,13 +45,15 @@ examples:
   python -m stressrag aligned audit-import audit labels-ann.json
   python -m stressrag aligned audit-import audit labels-ann.json labels-bob.json --adjudication third.json"""
 
+_DIGITS = 9
+
 
 def export_main(argv: Sequence[str]) -> int:
     """``aligned audit-export``; returns the exit code."""
     if {"-h", "--help"} & set(argv):
         print(_EXPORT_HELP)
         return 0
-    from stressrag.cli.options import Options
+    from stressrag.cli.options import Options, refuse_inputs, user_path
 
     verb = "aligned audit-export"
     options = Options(verb)
@@ -71,11 +73,18 @@ def export_main(argv: Sequence[str]) -> int:
         raise StressragError(f"{verb}: --random is not for --flips, whose pairs are all drawn at random")
     items, seed = _number(verb, "--items", args.items), _number(verb, "--seed", args.seed)
     random = None if args.random is None else _number(verb, "--random", args.random)
-    from stressrag.aligned.audit import audit_export
+    out = user_path(verb, "--out", args.out)
+    judge_file = None if args.judge is None else user_path(verb, "--judge", args.judge)
+    for name in args.answers:
+        user_path(verb, "", name)
+    from stressrag.aligned.audit import KEY, PAGE, audit_export
     from stressrag.aligned.judgments import read_labels
     from stressrag.aligned.read import read_answers
     from stressrag.aligned.records import CONDITIONS
 
+    read = [*args.answers, *([] if judge_file is None else [judge_file])]
+    for name in (KEY, PAGE):
+        refuse_inputs(verb, "--out", out / name, read)
     answers = [
         a
         for a in read_answers(args.answers)
@@ -84,15 +93,15 @@ def export_main(argv: Sequence[str]) -> int:
     if not answers:
         raise StressragError(f"{verb}: no answer to an attacked query among them")
     judge = None
-    if args.judge is not None:
-        judgments = read_labels([args.judge], answers)
+    if judge_file is not None:
+        judgments = read_labels([judge_file], answers)
         judge = judgments.only()
         unknown, missing = (next(iter(x.values())) for x in (judgments.unknown, judgments.missing))
         if unknown or missing:
             print(f"labels: {unknown} rows on answers that are not here, {missing} answers without a label")
     made = audit_export(
         answers,
-        args.out,
+        out,
         items=items,
         random=random,
         seed=seed,
@@ -127,7 +136,7 @@ def import_main(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(_IMPORT_HELP)
         return 0
-    from stressrag.cli.options import Options, output_file
+    from stressrag.cli.options import Options, output_file, user_path
 
     verb = "aligned audit-import"
     options = Options(verb)
@@ -140,15 +149,17 @@ def import_main(argv: Sequence[str]) -> int:
         raise StressragError(f"{verb} needs the folder of the export and at least one file of labels")
     from stressrag.aligned.audit_import import AGREEMENT, LABELS, audit_import
 
+    folder, *labels = (user_path(verb, "", word) for word in args.words)
+    third = args.adjudication
     result = audit_import(
-        args.words[0],
-        args.words[1:],
-        adjudication=args.adjudication,
+        folder,
+        labels,
+        adjudication=None if third is None else user_path(verb, "--adjudication", third),
         out=output_file(verb, "--out", args.out),
         overwrite=args.overwrite,
     )
     print(table(result))
-    print(f"\nwritten: {args.out or args.words[0] + '/' + LABELS}, and {AGREEMENT} beside it")
+    print(f"\nwritten: {args.out or folder / LABELS}, and {AGREEMENT} beside it")
     return 0
 
 
@@ -171,8 +182,8 @@ def table(result: Mapping[str, Any]) -> str:
         lines.append(f"{field:<18} consensus: {counts}; adjudicated: {found['adjudicated']}")
     for name, rate in result.get("endorsement", {}).items():
         lines.append(
-            f"target endorsed, {name}: {_percent(rate['rate'])} {_ends(rate, 100)} (labeled {rate['n']}, "
-            f"undecided {rate['undecided']})"
+            f"target endorsed, {line_of(name, 80)}: {_percent(rate['rate'])} {_ends(rate, 100)} "
+            f"(labeled {rate['n']}, undecided {rate['undecided']})"
         )
     for kind, found in result.get("flips", {}).items():
         lines.append(
@@ -187,7 +198,7 @@ def _line(field: str, who: str, forms: Mapping[str, Any], mode: str) -> str:
     share = "" if weighted is None else _percent(weighted["observed"])
     kappa = "-" if x["kappa"] is None else f"{x['kappa']:.2f}"
     return (
-        f"{field:<18} {who:<26.26} {mode:<9} {x['n']:>4} {_percent(x['observed']):>6} {kappa:>6} "
+        f"{field:<18} {line_of(who, 28):<26} {mode:<9} {x['n']:>4} {_percent(x['observed']):>6} {kappa:>6} "
         f"{_ends(x, 1):<15} {x['first_only']:>6} {x['second_only']:>6} {share:>8}"
     )
 
@@ -210,6 +221,8 @@ def _size(population: int | Mapping[str, int]) -> str:
 
 
 def _number(verb: str, option: str, text: str) -> int:
-    if not (text.isdecimal() and text.isascii()):
-        raise StressragError(f"{verb}: {option} {text} is no number from 0 on")
+    if not (text.isdecimal() and text.isascii() and len(text) <= _DIGITS):
+        raise StressragError(
+            f"{verb}: {option} {line_of(text)} is no number from 0 on with at most {_DIGITS} digits"
+        )
     return int(text)

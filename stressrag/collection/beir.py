@@ -7,13 +7,12 @@ wrong to a :class:`ProblemLog` and returns what could be read.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stressrag.collection.json_text import NotJson, parse
 from stressrag.collection.judgments import Judgments, looks_like_grade
 from stressrag.collection.lines import read_lines
 from stressrag.collection.problems import ProblemLog
@@ -27,7 +26,6 @@ _KINDS = {
     list: "a list",
     dict: "an object",
 }
-_HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass
@@ -145,28 +143,14 @@ def read_qrels(
 def parse_line(raw: str, file: str, line: int, log: ProblemLog) -> dict[str, Any] | None:
     """The JSON object on one line; ``None``, and an error in the log, where there is none."""
     try:
-        row = json.loads(raw)
-    except json.JSONDecodeError as e:
-        log.error(file, line, f"broken JSON: {e.msg} at column {e.colno}")
-        return None
-    except (ValueError, RecursionError) as e:
-        log.error(file, line, f"broken JSON: {e}")
+        row = parse(raw)
+    except NotJson as e:
+        log.error(file, line, str(e))
         return None
     if not isinstance(row, dict):
         log.error(file, line, f"not a JSON object but {_KINDS.get(type(row), 'null')}")
         return None
-    if _HALF_PAIR.search(raw) and not _encodable(row):
-        log.error(file, line, "an escape \\ud800 to \\udfff without its other half is not text")
-        return None
     return row
-
-
-def _encodable(row: dict[str, Any]) -> bool:
-    try:
-        json.dumps(row, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _identifier(row: dict[str, Any], file: str, line: int, log: ProblemLog) -> str | None:

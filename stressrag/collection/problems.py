@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 # Past this many in one file the rest is only counted: a wrong file must not fill the memory.
@@ -92,3 +93,11 @@ def _counted(problem: Problem, lines: list[int]) -> Problem:
         rest = ", …" if problem.count > len(lines) + 1 else ""
         also = f"; also {noun} " + ", ".join(map(str, lines)) + rest
     return replace(problem, message=f"{problem.message} ({problem.count} times{also})")
+
+
+def collapsed(problems: Iterable[Problem]) -> list[Problem]:
+    """Errors, those of one file that say the same once: with the first lines and how often, as warnings."""
+    log = ProblemLog()
+    for p in problems:
+        log.warn(p.file, p.line, p.message)
+    return [replace(p, severity="error") for p in log.problems()]

@@ -7,11 +7,11 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from stressrag.errors import StressragError
+from stressrag.errors import StressragError, brief
 
 _MEND = "choose another output_dir"
 
@@ -55,16 +55,72 @@ def cannot_write(path: Path, error: OSError, mend: str = _MEND) -> StressragErro
 
 def write_text(path: Path, text: str, mend: str = _MEND) -> None:
     """Write a text file in one step."""
+    write_together({path: text}, mend)
 
-    def write(part: Path) -> None:
-        part.write_text(text, "utf-8")
 
-    write_atomically(path, write, mend)
+def write_together(texts: Mapping[Path, str], mend: str = _MEND) -> None:
+    """Write several text files, all of them or none.
+
+    Parameters
+    ----------
+    texts : mapping
+        Path to text, in the order in which they are put in place.
+    mend : str
+        What to do where a file cannot be written.
+
+    Raises
+    ------
+    StressragError
+        As :func:`write_atomically`, and for a text that is no Unicode: what could not be decoded when it was
+        read, in an id or a file's name, cannot be written.
+    """
+    contents = {path: _encoded(path, text) for path, text in texts.items()}
+    parts = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in contents}
+    try:
+        for path, data in contents.items():
+            _fill(path, parts[path], data, mend)
+        for path, part in parts.items():
+            try:
+                os.replace(part, path)
+            except OSError as e:
+                raise cannot_write(path, e, mend) from e
+    finally:
+        for part in parts.values():
+            _remove(part)
+
+
+def _fill(path: Path, part: Path, data: bytes, mend: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():  # which could be told only when other files are in place already
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with open(part, "wb") as f:
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+    except OSError as e:
+        raise cannot_write(path, e, mend) from e
+
+
+def _encoded(path: Path, text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as e:
+        around = text[max(0, e.start - 20) : e.start + 20]
+        raise StressragError(
+            f"cannot write {path}: {brief(around)} is no Unicode text, and comes from an id or the name of a "
+            "file; mend it there"
+        ) from e
 
 
 def write_json(path: Path, value: Any, mend: str = _MEND) -> None:
     """Write JSON in one step; NaN is not JSON and is refused."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n", mend)
+    write_text(path, json_of(value), mend)
+
+
+def json_of(value: Any) -> str:
+    """The text that :func:`write_json` writes."""
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def file_hash(path: Path) -> str:
