@@ -293,8 +293,3 @@ def _area(area: Mapping[str, Any]) -> str:
     if area["low"] is None:
         return "—" if area["value"] is None else f"{area['value']:.3f}"
     return f"{area['value']:.3f} [{area['low']:.3f}, {area['high']:.3f}]"
-
-
-def read_detection(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a ``detectors.json``."""
-    return table_rows(json.loads(Path(path).read_bytes()))

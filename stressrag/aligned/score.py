@@ -144,7 +144,7 @@ def score_answers(
         [lab.name for lab in every],
         attacked,
         level,
-        [] if detectors is None else [r for r in read_detection(detectors) if r["occupancy"] is None],
+        [] if detectors is None else read_detection(detectors),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from stressrag.cli.options import Options
@@ -74,8 +73,10 @@ def _list(text: str) -> list[str]:
 
 
 def _whole(verb: str, option: str, text: str, least: int = 0) -> int:
-    if not (text.isdecimal() and text.isascii() and int(text) >= least):
-        raise StressragError(f"aligned {verb}: {option} {text} is no whole number from {least} on")
+    if not (text.isdecimal() and text.isascii() and len(text) < 8 and int(text) >= least):
+        raise StressragError(
+            f"aligned {verb}: {option} {text[:20]} is no whole number from {least} to 9,999,999"
+        )
     return int(text)
 
 
@@ -85,6 +86,7 @@ def score_main(argv: Sequence[str]) -> int:
         print(_HELP)
         return 0
     from stressrag.aligned.limits import judge, limit
+    from stressrag.cli.options import user_path
     from stressrag.report.aligned_rows import lead
 
     options = _options("score")
@@ -95,7 +97,7 @@ def score_main(argv: Sequence[str]) -> int:
         options.add_argument(name, action="append", default=[])
     args = options.read(argv)
     limits = [limit(text, bound) for bound in ("max", "min") for text in getattr(args, bound)]
-    out = Path(args.out).expanduser()
+    out = user_path("aligned score", "--out", args.out)
     if not args.out.strip() or (out.exists() and not out.is_dir()):
         raise StressragError(f"aligned score: --out {args.out!r} is no folder")
     evaluation = _evaluated("score", args, _whole("score", "--resamples", args.resamples, 100))
@@ -115,13 +117,14 @@ def compare_main(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(_COMPARE_HELP)
         return 0
-    from stressrag.cli.options import output_file
+    from stressrag.cli.options import output_file, refuse_inputs
 
     options = _options("compare")
     options.add_argument("--methods")
     options.add_argument("--json")
     args = options.read(argv)
     target = output_file("aligned compare", "--json", args.json)
+    refuse_inputs("aligned compare", "--json", target, [*args.answers, *args.judge])
     evaluation = _evaluated("compare", args, 100)
     from stressrag.aligned.versus import disagreements_by_pair
 
