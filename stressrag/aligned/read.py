@@ -23,7 +23,7 @@ from stressrag.aligned.records import (
 from stressrag.collection.beir import parse_line
 from stressrag.collection.lines import read_lines
 from stressrag.collection.problems import Problem, ProblemLog
-from stressrag.errors import StressragError, nearest
+from stressrag.errors import StressragError, brief, nearest
 
 _NEEDED = ("query_id", "question", "answer")
 _SETTABLE = (*AXES, "method", "budget", "split", "reference_source")
@@ -306,14 +306,14 @@ def _typed(values: dict[str, Any]) -> list[str]:
     if said is None:
         out.append("no field 'condition'")
     elif isinstance(said, str) and not is_condition(said):
-        out.append(f"no condition {said!r}; {nearest(said, _CONDITIONS)}")
+        out.append(f"no condition {brief(said)}; {nearest(said, _CONDITIONS)}")
     if values.get("split", "attack") not in SPLITS:
-        out.append(f"no split {values['split']!r}; {nearest(str(values['split']), SPLITS)}")
+        out.append(f"no split {brief(values['split'])}; {nearest(str(values['split']), SPLITS)}")
     budget = values.get("budget")
     if isinstance(budget, float) and budget.is_integer():
         values["budget"] = budget = int(budget)
     if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 0):
-        out.append(f"budget {budget!r} is no whole number from 0 on")
+        out.append(f"budget {brief(budget)} is no whole number from 0 on")
     references = values.get("references")
     if references is not None:
         if not isinstance(references, Sequence) or not all(
@@ -363,10 +363,10 @@ def _context(given: Any, problems: list[str]) -> tuple[Passage, ...] | None:
             continue
         score, role = p.get("score"), p.get("role") or "other"
         if score is not None and (not _finite(score)):
-            problems.append(f"context: passage {i}: score {score!r} is no finite number")
+            problems.append(f"context: passage {i}: score {brief(score)} is no finite number")
             continue
         if role not in ROLES:
-            problems.append(f"context: passage {i}: no role {role!r}; {nearest(str(role), ROLES)}")
+            problems.append(f"context: passage {i}: no role {brief(role)}; {nearest(str(role), ROLES)}")
             continue
         out.append(
             Passage(
