@@ -459,3 +459,56 @@ def test_limits_decide_the_exit_code(words, code, told, tmp_path):
     done = run("score", "example/answers.jsonl", *words, cwd=tmp_path)
     assert done.returncode == code
     assert told in done.stdout + done.stderr
+
+
+def many(rows):
+    """Control rows of several queries: (poisoned, controls) each."""
+    out = []
+    for i, (poisoned, controls_) in enumerate(rows):
+        out += [replace(a, query_id=f"q{i}") for a in with_controls(poisoned, **controls_)]
+    return out
+
+
+def test_queries_without_controls_say_nothing_of_those_with_them():
+    compositions = {"support_background": 0, "poison_background": 0, "background_only": 0, "no_poison": 0}
+    rows = many([(1, compositions)] * 5 + [(0, compositions)] * 5 + [(1, {})] * 45 + [(0, {})] * 45)
+    (row,) = control_rows(cells(rows), [Labeler("boundary")])
+    for name in ("strict", "injection_dependent_new"):
+        assert (row[name]["count"], row[name]["n"]) == (5, 10), name
+    assert (row["injection_dependent"]["count"], row["injection_dependent"]["n"]) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("controls_", "name", "count"),
+    [
+        ({"single_poison_0": "no", "single_poison_1": "uncertain"}, "single_sufficient", None),
+        ({"single_poison_0": "yes", "single_poison_1": "uncertain"}, "single_sufficient", 1),
+        ({"leave_poison_0_out": "yes", "leave_poison_1_out": "uncertain"}, "redundant", None),
+        ({"leave_poison_0_out": "no", "leave_poison_1_out": "uncertain"}, "redundant", 0),
+    ],
+)
+def test_an_uncertain_control_is_no_missing_one(controls_, name, count):
+    said = {"clean": "no", "poisoned": "yes", **controls_}
+    rows = [Answer("q", "Which river?", c, c, target="the Oster", budget=1) for c in said]
+    labels = Labeler("judge", {a.key: Labels(said[a.condition]) for a in rows})
+    (row,) = control_rows(cells(rows), [labels])
+    assert (row[name] and row[name]["count"]) == count
+
+
+def test_gammas_interval_reaches_beyond_one():
+    """It is no rate: of 60 queries all are prevented, so Gamma is 1 and may be a little more or less."""
+    (row,) = measure(cells(answers_of([(0, 1, 0, 0)] * 60, groups=0)), [Labeler("boundary")])
+    low, high = row["intervals"]["Gamma"]
+    assert low < 1 < high < 1.1
+    assert row["interval_methods"]["Gamma"] == "mover"
+
+
+def test_correctness_counts_its_own_answers():
+    table = answers_of([(0, 1, 0, 0)] * 4, groups=0)
+    table = [replace(a, answer=f"{a.answer} {a.query_id} {a.condition} {a.method}") for a in table]
+    unsure = {
+        a.key for a in table if (a.method, a.condition) == ("m", "clean") and a.query_id in ("q0", "q1")
+    }
+    said = {a.key: Labels("no", "uncertain" if a.key in unsure else "yes") for a in table}
+    (row,) = measure(cells(table), [Labeler("judge", said)])
+    assert (row["n_of"]["correct_c0"], row["n_of"]["correct_c1"], row["n"]) == (4, 2, 4)

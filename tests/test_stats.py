@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,11 +12,13 @@ from scipy import stats
 
 from stressrag.stats.bootstrap import bootstrap, standard_error
 from stressrag.stats.proportions import (
+    Interval,
     clustered_wilson,
     holm,
     mcnemar,
     paired_difference,
     sign_flip,
+    sum_interval,
     wilson,
 )
 
@@ -247,3 +251,29 @@ def test_studentized_without_spread_takes_students_quantiles() -> None:
     error = standard_error(np.bincount(clusters, weights=x)[:, None], np.full((23, 1), 10.0))[0]
     reach = stats.t.ppf(0.975, 22) * error
     assert (ours.low[0], ours.high[0]) == pytest.approx((x.mean() - reach, x.mean() + reach))
+
+
+def test_unequal_clusters_count_as_fewer() -> None:
+    sizes = [55, *[5] * 9]
+    clusters = np.repeat(np.arange(10), sizes)
+    values = (np.arange(100) % 7 == 0).astype(float)
+    equal = np.repeat(np.arange(10), 10)
+    low, high = clustered_wilson(values, clusters)
+    assert high - low > np.diff(clustered_wilson(values, equal))[0]
+
+
+def test_a_rate_of_zero_borrows_a_design_effect() -> None:
+    clusters = np.repeat(np.arange(10), 10)
+    alone, borrowed = (clustered_wilson(np.zeros(100), clusters, effect=e).high for e in (None, 1.0))
+    # An intra-cluster correlation of .1 is allowed for: 100 / (1 + 9 * .1) trials.
+    size, t = 100 / 1.9, 2.2621571628
+    assert borrowed == pytest.approx(t**2 / (size + t**2))
+    assert alone == pytest.approx(t**2 / (10 + t**2))
+
+
+def test_sum_interval_by_hand() -> None:
+    """Independent: distances add in squares; perfectly correlated: they add."""
+    parts = (Interval(0.1, 0.4), Interval(-0.3, 0.1))
+    low, high = sum_interval((0.2, 0.0), parts, 0.0)
+    assert (low, high) == pytest.approx((0.2 - math.hypot(0.1, 0.3), 0.2 + math.hypot(0.2, 0.1)))
+    assert sum_interval((0.2, 0.0), parts, 1.0) == pytest.approx((-0.2, 0.5))

@@ -13,7 +13,7 @@ import numpy as np
 
 from stressrag.aligned.cells import Cell, Labeler
 from stressrag.aligned.records import LEFT_OUT, SINGLE, Answer
-from stressrag.stats.bootstrap import Floats
+from stressrag.stats.bootstrap import LEVEL, Floats
 from stressrag.stats.intervals import estimates
 
 # By name: what is shared out over (all queries, or those that are target-positive when poisoned).
@@ -32,7 +32,9 @@ EVENTS = {
 }
 
 
-def control_rows(cells: Sequence[Cell], labels: Sequence[Labeler]) -> list[dict[str, Any]]:
+def control_rows(
+    cells: Sequence[Cell], labels: Sequence[Labeler], level: float = LEVEL
+) -> list[dict[str, Any]]:
     """One row per cell and label: each event's count, the queries where it is known, rate and interval.
 
     Cells of method ``none`` speak of the undefended answers; those of a defense only appear where controls
@@ -44,7 +46,7 @@ def control_rows(cells: Sequence[Cell], labels: Sequence[Labeler]) -> list[dict[
             columns = control_columns(c, lab)
             if all(np.isnan(column).all() for column in columns.values()):
                 continue
-            made = estimates(columns, c.queries, clusters=c.groups)
+            made = estimates(columns, c.queries, clusters=c.groups, level=level)
             row: dict[str, Any] = {**c.place, "label": lab.name}
             for name in EVENTS:
                 e = made.get(name)
@@ -71,12 +73,17 @@ def control_columns(cell: Cell, labels: Labeler) -> dict[str, Floats]:
         return cell.column(labels, "target", condition, defended)
 
     clean, poisoned = of("clean"), of("poisoned")
-    gone, own_gone, only = of("no_poison"), of("no_own_poison"), of("poison_only")
+    bare = _planted(cell) == 0  # without poison in the context its removal changes nothing
+    gone, own_gone = (
+        np.where(np.isnan(x) & bare, poisoned, x) for x in (of("no_poison"), of("no_own_poison"))
+    )
+    only = of("poison_only")
     new = _both(poisoned, _not(clean))
     out = {
         "newly_induced": new,
         "injection_dependent": _among(poisoned, _not(gone)),
-        "injection_dependent_new": _both(new, _not(gone)) if not np.isnan(gone).all() else _nan(gone),
+        # Over the queries whose control was run: a negative one without it says nothing of the others.
+        "injection_dependent_new": new * _not(gone),
         "own_injection_dependent": _among(poisoned, _not(own_gone)),
         "poison_only_sufficient": _among(poisoned, only),
         "single_sufficient": _among(poisoned, _numbered(cell, labels, SINGLE, defended, "any")),
@@ -100,7 +107,8 @@ def control_columns(cell: Cell, labels: Labeler) -> dict[str, Floats]:
 def strict_column(cell: Cell, labels: Labeler, defended: bool) -> Floats:
     """Positive with A + B + H and negative with A + H, B + H and H: the target needs both A and B.
 
-    Unknown where a composition is missing; A + H is the context without poison, so ``no_poison`` stands in
+    Unknown where a composition is missing, whatever the others say, so that the queries whose controls were
+    run stand for all; A + H is the context without poison, so ``no_poison`` stands in
     for ``support_background``. Where contexts were saved, both A and B must have been retrieved.
     """
 
@@ -113,7 +121,7 @@ def strict_column(cell: Cell, labels: Labeler, defended: bool) -> Floats:
     poison, rest = of("poison_background"), of("background_only")
     if np.isnan(poison).all() or np.isnan(rest).all():
         return _nan(both)
-    strict = _both(_both(both, _not(support)), _both(_not(poison), _not(rest)))
+    strict = both * _not(support) * _not(poison) * _not(rest)
     together = co_retrieved(cell)
     return np.where(np.isnan(together), strict, np.where(together == 1, strict, 0.0))
 
@@ -136,8 +144,11 @@ def _numbered(cell: Cell, labels: Labeler, pattern: Any, defended: bool, how: st
         return np.full(len(cell.queries), np.nan)
     table = np.stack([cell.column(labels, "target", name, defended) for name in names])
     there = ~np.isnan(table)
-    planted = _planted(cell)
-    complete = (there.sum(axis=0) > 0) & (np.isnan(planted) | (there.sum(axis=0) >= planted))
+    rows = [cell.answers[name, defended] for name in names]
+    saved = np.array([sum(q in r for r in rows) for q in cell.queries])
+    # Every control that was saved, and every passage of a saved context, needs a known label.
+    expected = np.fmax(saved, _planted(cell))
+    complete = (there.sum(axis=0) > 0) & (there.sum(axis=0) >= expected)
     if how == "any":
         return np.where((table == 1).any(axis=0), 1.0, np.where(complete, 0.0, np.nan))
     lost = (table == 0).any(axis=0)
@@ -171,7 +182,9 @@ def _among(condition: Floats, column: Floats) -> Floats:
     return np.where(condition == 1, column, np.nan)
 
 
-def exposure_rows(cells: Sequence[Cell], labels: Sequence[Labeler]) -> list[dict[str, Any]]:
+def exposure_rows(
+    cells: Sequence[Cell], labels: Sequence[Labeler], level: float = LEVEL
+) -> list[dict[str, Any]]:
     """Target-positive answers by what the undefended poisoned context held; empty without saved contexts.
 
     Strata: ``support`` (of the legitimate support of the clean context, ``all``, ``some`` or ``none`` is
@@ -200,7 +213,7 @@ def exposure_rows(cells: Sequence[Cell], labels: Sequence[Labeler]) -> list[dict
                             "P": np.where(there, base * (1 - after), np.nan),
                             "J": np.where(there, (1 - base) * after, np.nan),
                         }
-                    for name, e in estimates(columns, c.queries, clusters=c.groups).items():
+                    for name, e in estimates(columns, c.queries, clusters=c.groups, level=level).items():
                         row[name] = {
                             "count": round(e.value * e.n),
                             "n": e.n,

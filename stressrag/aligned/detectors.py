@@ -107,7 +107,8 @@ def dispersion(scores: Floats) -> float:
     # scores give 0 exactly and large ones do not overflow.
     above = np.sort(scores) - scores.min()
     width = float(above[-1])
-    return float((above / width).std() * width) if width > 0 else 0.0
+    # Twelve digits: contexts that differ by a shift tie, whatever the last bits are.
+    return float(f"{(above / width).std() * width:.12g}") if width > 0 else 0.0
 
 
 _KNOWN: dict[str, Detector] = {

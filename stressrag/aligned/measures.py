@@ -14,12 +14,12 @@ import numpy as np
 
 from stressrag.aligned.cells import FOUR, Cell, Labeler
 from stressrag.stats.bootstrap import LEVEL, N_RESAMPLES, Floats
-from stressrag.stats.four import MEASURES, four_conditions, paired_p
+from stressrag.stats.four import MEASURES, contrast, four_conditions, paired_p
 from stressrag.stats.intervals import Difference, Estimate, estimates
 
 RATES = ("r_c0", "r_p0", "r_c1", "r_p1")
 UNKNOWN = ("uncertain", "invalid", "missing")
-_SPAN = {"N": (-1.0, 1.0), "H": (-1.0, 1.0), "Gamma": (-2.0, 2.0)}
+_SPAN = {"N": (-1.0, 1.0), "H": (-1.0, 1.0)}
 
 
 def measure(
@@ -48,41 +48,30 @@ def measure(
     """
     wanted = evaluated(cells)
     columns = {(i, lab.name): _columns(c, lab) for i, c in enumerate(wanted) for lab in labels}
-    made: dict[Any, Estimate] = {}
+    made: dict[Any, dict[str, Estimate]] = {}
     for i, c in enumerate(wanted):
-        some = {
-            (i, lab.name, name): column for lab in labels for name, column in columns[(i, lab.name)].items()
-        }
-        bounds = {k: _SPAN.get(k[2], (0.0, 1.0)) for k in some}
-        made |= estimates(
-            some, c.queries, clusters=c.groups, bounds=bounds, seed=seed, n_resamples=n_resamples, level=level
-        )
-    for i, name, measured in [k for k in made if k[2] == "Gamma"]:
-        made[i, name, measured] = _never_certain(made, i, name)
+        for lab in labels:
+            some = dict(columns[i, lab.name])
+            gamma = some.pop("Gamma", None)
+            bounds = {k: _SPAN.get(k, (0.0, 1.0)) for k in some}
+            found = estimates(
+                some,
+                c.queries,
+                clusters=c.groups,
+                bounds=bounds,
+                seed=seed,
+                n_resamples=n_resamples,
+                level=level,
+            )
+            if gamma is not None and {"N", "H"} <= set(found):
+                found["Gamma"] = contrast(found["N"], found["H"], (some["N"], some["H"]), c.groups)
+            made[i, lab.name] = found
     out = []
     for i, c in enumerate(wanted):
         for lab in labels:
-            there = {
-                name: made[(i, lab.name, name)]
-                for name in columns[(i, lab.name)]
-                if (i, lab.name, name) in made
-            }
+            there = made[i, lab.name]
             out.append(_row(c, lab, there, seed))
     return out
-
-
-def _never_certain(made: Mapping[Any, Estimate], i: int, label: str) -> Estimate:
-    """Gamma's interval; where its column is constant and the bootstrap has no width, the ends of N and H
-    added.
-    """
-    gamma, net, clean = (made[i, label, name] for name in ("Gamma", "N", "H"))
-    if gamma.low is not None and gamma.high is not None and -2 < gamma.low < gamma.high < 2:
-        return gamma
-    ends = [(net.low, clean.low), (net.high, clean.high)]
-    if any(x is None for pair in ends for x in pair):
-        return gamma
-    low, high = (sum(x for x in pair if x is not None) for pair in ends)
-    return gamma._replace(low=max(-2.0, low), high=min(2.0, high), method="sum of those of N and H")
 
 
 def evaluated(cells: Sequence[Cell]) -> list[Cell]:
@@ -132,6 +121,7 @@ def _row(cell: Cell, labels: Labeler, there: Mapping[str, Estimate], seed: int) 
         out[name] = None if estimate is None else estimate.value
     out["intervals"] = {name: [e.low, e.high] for name, e in there.items()}
     out["interval_methods"] = {name: e.method for name, e in there.items()}
+    out["n_of"] = {name: e.n for name, e in there.items()}
     out["counts"] = {name: round(e.value * e.n) for name, e in there.items() if name in (*RATES, "P", "J")}
     if cell.method != "none":
         out |= _tests(cell, np.where(known, p0, np.nan), np.where(known, p1, np.nan), seed)

@@ -135,9 +135,9 @@ def score_answers(
     return Evaluation(
         measure(attacked, every, seed=seed, n_resamples=n_resamples, level=level),
         pairs,
-        control_rows(attacked, every),
-        exposure_rows(attacked, every),
-        utility_rows(held_out, every, seed=seed, n_resamples=n_resamples),
+        control_rows(attacked, every, level),
+        exposure_rows(attacked, every, level),
+        utility_rows(held_out, every, seed=seed, n_resamples=n_resamples, level=level),
         transitions(attacked, every),
         disagreements(pairs),
         [*warnings, *_notes(answers), *notes, *_unknown(answers, judged)],

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stressrag.aligned.cells import Cell, Labeler
-from stressrag.stats.bootstrap import N_RESAMPLES, Floats
+from stressrag.stats.bootstrap import LEVEL, N_RESAMPLES, Floats
 from stressrag.stats.intervals import Difference, estimates
 
 _LEAD = re.compile(
@@ -51,7 +51,12 @@ def f1(answer: str, references: Sequence[str]) -> float:
 
 
 def utility_rows(
-    cells: Sequence[Cell], labels: Sequence[Labeler], *, seed: int = 0, n_resamples: int = N_RESAMPLES
+    cells: Sequence[Cell],
+    labels: Sequence[Labeler],
+    *,
+    seed: int = 0,
+    n_resamples: int = N_RESAMPLES,
+    level: float = LEVEL,
 ) -> list[dict[str, Any]]:
     """One row per defense and label over clean held-out queries.
 
@@ -67,7 +72,13 @@ def utility_rows(
             columns = _columns(c, lab)
             bounds = {n: (-1.0, 1.0) if n.endswith("_change") else (0.0, 1.0) for n in columns}
             made = estimates(
-                columns, c.queries, clusters=c.groups, bounds=bounds, seed=seed, n_resamples=n_resamples
+                columns,
+                c.queries,
+                clusters=c.groups,
+                bounds=bounds,
+                seed=seed,
+                n_resamples=n_resamples,
+                level=level,
             )
             row: dict[str, Any] = {k: v for k, v in c.place.items() if k != "budget"}
             row |= {"label": lab.name, "n_queries": len(c.queries)}

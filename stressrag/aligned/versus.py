@@ -25,7 +25,8 @@ def versus(
     The difference is the rate of target-positive answers of ``method`` less that of ``against``, over the
     queries whose labels are known on both sides; the bounds are over all, whatever the unknown labels are.
     Undefended answers take part as method ``none``; two detectors are not held against each other. Holm's
-    correction is over the pairs of one setting, budget, condition and label.
+    correction is over the pairs of one setting, budget, condition and label; where queries share groups it
+    corrects ``cluster_p``, else ``mcnemar_p``.
     """
     together: dict[Any, list[Cell]] = defaultdict(list)
     for c in cells:
@@ -40,10 +41,16 @@ def versus(
                     if not (is_detector(a.method) and is_detector(b.method))
                     and (r := _pair(b, a, lab, condition, seed, level)) is not None
                 ]
-                for r, p in zip(rows, holm([r["mcnemar_p"] for r in rows]), strict=True):
+                for r, p in zip(rows, holm([_tested(r) for r in rows]), strict=True):
                     r["p_holm"], r["family"] = p, len(rows)
                 out += rows
     return out
+
+
+def _tested(r: Mapping[str, Any]) -> float:
+    """The p-value that is corrected: over groups where queries share them."""
+    p = r["mcnemar_p"] if r["cluster_p"] is None else r["cluster_p"]
+    return float(p)
 
 
 def is_detector(method: str) -> bool:

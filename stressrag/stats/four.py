@@ -13,7 +13,7 @@ import numpy as np
 
 from stressrag.stats.bootstrap import LEVEL, N_RESAMPLES, Floats
 from stressrag.stats.intervals import Difference, Estimate, estimates
-from stressrag.stats.proportions import mcnemar, sign_flip
+from stressrag.stats.proportions import Interval, mcnemar, sign_flip, sum_interval
 
 MEASURES = ("r_c0", "r_p0", "r_c1", "r_p1", "P", "J", "N", "H", "Gamma")
 
@@ -97,10 +97,54 @@ def four_estimates(
         name: (0.0, 1.0) if name[1] in rates else (-2.0, 2.0) if name[1] == "Gamma" else (-1.0, 1.0)
         for name in columns
     }
+    plain = {key: column for key, column in columns.items() if key[1] != "Gamma"}
     made = estimates(
-        columns, ids, clusters=clusters, bounds=bounds, seed=seed, n_resamples=n_resamples, level=level
+        plain, ids, clusters=clusters, bounds=bounds, seed=seed, n_resamples=n_resamples, level=level
     )
     out: dict[Any, dict[str, Estimate]] = {name: {} for name in events}
-    for (name, measure), estimate in made.items():
-        out[name][measure] = estimate
+    for name, measure in columns:
+        if measure != "Gamma":
+            if (name, measure) in made:
+                out[name][measure] = made[name, measure]
+        elif (name, "N") in made and (name, "H") in made:
+            parts = columns[name, "N"], columns[name, "H"]
+            out[name][measure] = contrast(made[name, "N"], made[name, "H"], parts, clusters)
     return out
+
+
+def contrast(
+    net: Estimate,
+    clean: Estimate,
+    columns: tuple[Floats | Difference, Floats | Difference],
+    clusters: Sequence[Any] | None,
+) -> Estimate:
+    """Gamma, the sum of N and H, with the interval that theirs give.
+
+    Gamma takes whole values from -2 to 2 and is no rate; the bootstrap covers it badly near its limits.
+
+    Parameters
+    ----------
+    net, clean : Estimate
+        Of N and H, over the same rows.
+    columns : pair
+        What they are the means of.
+    clusters : sequence, optional
+        The cluster of each row; their correlation is then that of cluster sums.
+    """
+    value = net.value + clean.value
+    ends = (net.low, net.high, clean.low, clean.high)
+    if any(e is None for e in ends):
+        return Estimate(value, None, None, net.n, "none")
+    first, second = (c.first - c.second if isinstance(c, Difference) else c for c in columns)
+    there = ~np.isnan(first + second)
+    first, second = first[there], second[there]
+    if clusters is not None:
+        which = np.unique([str(c) for c in clusters], return_inverse=True)[1].reshape(-1)[there]
+        first, second = (np.bincount(which, weights=x).astype(np.float64) for x in (first, second))
+    correlation = 0.0
+    if first.std() > 0 and second.std() > 0:
+        correlation = float(np.corrcoef(first, second)[0, 1])
+    low1, high1, low2, high2 = (float(e) for e in ends if e is not None)
+    made = sum_interval((net.value, clean.value), (Interval(low1, high1), Interval(low2, high2)), correlation)
+    suffix = "" if clusters is None else "-clustered"
+    return Estimate(value, max(-2.0, made.low), min(2.0, made.high), net.n, "mover" + suffix)

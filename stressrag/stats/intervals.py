@@ -2,7 +2,8 @@
 
 * A rate has Wilson's score interval, a difference of two paired rates Newcombe's: the bootstrap collapses
   where nothing (or everything) happened. With clusters both take the effective sample size; a rate of 0 or 1,
-  whose clusters show no variance, takes the largest design effect of the rates estimated with it.
+  whose clusters show no variance, takes the largest design effect of the rates estimated with it, or that of
+  an intra-cluster correlation of .1.
 * Any other mean has the bias-corrected and accelerated bootstrap interval. With clusters, whole clusters are
   drawn.
 * Below :data:`~stressrag.stats.bootstrap.FEW_UNITS` queries or clusters it is the studentized interval, since

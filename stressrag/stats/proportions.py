@@ -13,6 +13,7 @@ from stressrag.stats.bootstrap import LEVEL, Floats, entropy, standard_error
 Ints = NDArray[np.int64]
 _ENUMERATED = 16  # clusters up to which every pattern of signs is looked at
 _DRAWN = 20_000
+_LIKELY = 0.1  # intra-cluster correlation allowed for where it cannot be seen
 
 
 class Interval(NamedTuple):
@@ -81,7 +82,8 @@ def clustered_wilson(
     """Wilson's interval of a rate over clusters, with the effective sample size and a t quantile.
 
     The effective size is the number of independent trials that would give the cluster-robust variance
-    (Korn and Graubard 1998; Dean and Pagano 2015), between the number of clusters and of rows.
+    (Korn and Graubard 1998; Dean and Pagano 2015), between the number of clusters and of rows; unequal
+    clusters count as fewer.
 
     Parameters
     ----------
@@ -92,19 +94,24 @@ def clustered_wilson(
     level : float
         Coverage aimed at.
     effect : float, optional
-        The design effect to take where the values show none, as of a rate of 0 or 1; by default the largest
-        possible, so that only the clusters count.
+        The design effect to take where the values show none, as of a rate of 0 or 1, or that of an
+        intra-cluster correlation of .1 where it is larger; by default the largest possible, so that only the
+        clusters count.
     """
     from scipy.stats import t
 
-    n_clusters = len(np.unique(clusters))
-    if n_clusters < 2:
+    counts = np.unique(clusters, return_counts=True)[1]
+    if len(counts) < 2:
         return Interval(0.0, 1.0)
+    # Unequal clusters count as fewer equal ones (Kish 1965).
+    n_clusters = float(counts.sum() ** 2 / (counts**2).sum())
     own = design_effect(values, clusters)
     taken = own if own is not None else effect
-    size = float(n_clusters) if taken is None else max(float(n_clusters), len(values) / taken)
+    if own is None and effect is not None:
+        taken = max(effect, 1 + (len(values) / n_clusters - 1) * _LIKELY)
+    size = n_clusters if taken is None else max(n_clusters, len(values) / taken)
     rate = float(values.mean())
-    quantile = float(t.ppf((1 + level) / 2, n_clusters - 1))
+    quantile = float(t.ppf((1 + level) / 2, max(n_clusters - 1, 1.0)))
     return wilson(size if rate == 1 else rate * size, size, level, quantile)
 
 
@@ -148,6 +155,28 @@ def paired_difference(
     low = d - distance(p1 - one.low, two.high - p2)
     high = d + distance(p2 - two.low, one.high - p1)
     return Interval(max(-1.0, low), min(1.0, high))
+
+
+def sum_interval(
+    values: tuple[float, float], intervals: tuple[Interval, Interval], correlation: float
+) -> Interval:
+    """The interval of a sum of two estimates from the intervals of both (MOVER; Zou and Donner 2008).
+
+    Parameters
+    ----------
+    values : pair of float
+        The estimates.
+    intervals : pair of Interval
+        Theirs.
+    correlation : float
+        Of the two estimates.
+    """
+    (x, y), (one, two) = values, intervals
+
+    def distance(a: float, b: float) -> float:
+        return math.sqrt(max(0.0, a * a + b * b + 2 * correlation * a * b))
+
+    return Interval(x + y - distance(x - one.low, y - two.low), x + y + distance(one.high - x, two.high - y))
 
 
 class McNemar(NamedTuple):
