@@ -128,7 +128,7 @@ def test_a_run_and_its_files(tmp_path):
     assert overlap["r_p1"] < overlap["r_p0"]
     assert {r["method"] for r in evaluation.utility} == {"caution", "overlap"}
     assert evaluation.controls[0]["injection_dependent"]["n"] > 0
-    assert any("stand-in" in n for n in evaluation.notes)
+    assert any("stand-in" in n for n in evaluation.about)
     answers = read_answers([folder])
     assert {a.condition for a in answers if a.method == "none"} >= {
         "clean",
@@ -294,6 +294,10 @@ def test_the_command_and_its_estimate(tmp_path):
         (["generator=gguf", "generator.model=nowhere.gguf"], "no GGUF file"),
         (["budgets=9"], "passages to plant"),
         (["judge.kind=sam"], "did you mean 'same'"),
+        (["judge.model=x"], "need judge.kind"),
+        (["detector=foo"], "choose from"),
+        (["generator=openai", "generator.model=x"], "base_url"),
+        (["generator.key_from=sk-secret"], "never the key itself"),
         (["dataset=nowhere"], "nowhere"),
     ],
 )
@@ -305,12 +309,60 @@ def test_bad_words_get_one_line(words, told, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_with_something_else_is_left_alone(tmp_path):
+@pytest.mark.parametrize("overwrite", [(), ("overwrite=true",)])
+def test_a_folder_with_something_else_is_left_alone(tmp_path, overwrite):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine.txt").write_text("x")
     with pytest.raises(StressragError, match="is not empty"):
-        aligned_run(settings(tmp_path, *SMALL))
+        aligned_run(settings(tmp_path, *SMALL, *overwrite))
     assert [p.name for p in Path(tmp_path / "run").iterdir()] == ["mine.txt"]
+
+
+def test_overwrite_takes_only_what_a_run_writes(tmp_path):
+    aligned_run(settings(tmp_path, *SMALL))
+    mine = tmp_path / "run" / "notes.txt"
+    mine.write_text("precious")
+    with pytest.raises(StressragError, match="other contexts"):
+        aligned_run(settings(tmp_path, *SMALL, "k=3"))
+    aligned_run(settings(tmp_path, *SMALL, "k=3", "overwrite=true"))
+    assert mine.read_text() == "precious"
+    (tmp_path / "run" / "run.json").write_text("{")
+    with pytest.raises(StressragError, match=r"run\.json that cannot be read"):
+        aligned_run(settings(tmp_path, *SMALL, "k=3"))
+
+
+def test_pipelines_of_an_earlier_command_are_not_scored(tmp_path):
+    aligned_run(settings(tmp_path, *SMALL))
+    _, evaluation = aligned_run(settings(tmp_path, *SMALL, "pipeline=caution"))
+    assert {r["method"] for r in evaluation.rows} == {"caution"}
+
+
+def test_scoring_a_run_again_says_what_it_was(tmp_path):
+    aligned_run(settings(tmp_path, *SMALL))
+    from stressrag.aligned.score import score_answers
+
+    again = score_answers([tmp_path / "run"], labels=["substring"])
+    assert any("stand-in" in x for x in again.about)
+    assert again.detectors
+
+
+def test_a_pipeline_does_not_see_which_passages_are_planted(tmp_path):
+    (tmp_path / "peeking.py").write_text(
+        "from stressrag.aligned.pipelines.none import NoDefense\n"
+        "class Peek(NoDefense):\n"
+        "    name = 'peek'\n"
+        "    def steps(self, question, passages):\n"
+        "        told = [p for p in passages if p.role != 'other' or p.owner or 'poison' in p.id]\n"
+        "        assert not told, 'it sees what is planted'\n"
+        "        return (yield from super().steps(question, passages))\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        words = ("queries=10", "budgets=1", "retriever=bm25", "pipeline=peeking:Peek")
+        _, evaluation = aligned_run(settings(tmp_path, *words))
+    finally:
+        sys.path.remove(str(tmp_path))
+    assert {r["method"] for r in evaluation.rows} == {"peek"}
 
 
 def test_a_killed_run_goes_on_without_asking_again(fake, tmp_path):  # noqa: F811

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -157,7 +159,7 @@ def _files(s: Source, log: ProblemLog) -> list[tuple[Path, dict[str, Any]]]:
     if not s.path.is_dir():
         return [(s.path, s.settings)]
     if (s.path / "answers").is_dir():  # an aligned run
-        return _files(Source(s.path / "answers", s.settings), log)
+        return [(p, s.settings) for p in _run_files(s.path)]
     there = sorted(p for p in s.path.iterdir() if p.name.endswith(_SUFFIXES) and not p.name.startswith("."))
     there = [p for p in there if _stem(p) != "contexts"]
     named = {p: _stem(p) for p in there if _stem(p) in HARNESS or is_condition(_stem(p))}
@@ -180,6 +182,21 @@ def _files(s: Source, log: ProblemLog) -> list[tuple[Path, dict[str, Any]]]:
         given = {"_condition": condition, "_defended": defended, "_folder": s.path.resolve().name}
         out.append((p, {**s.settings, **given}))
     return out
+
+
+def _run_files(folder: Path) -> list[Path]:
+    """The answers of a run's pipelines; those of earlier commands in its folder are not part of it."""
+    there = sorted((folder / "answers").glob("*.jsonl"))
+    try:
+        names = list(json.loads((folder / "run.json").read_bytes())["pipelines"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return there
+    return [p for p in there if p.name in {answers_file(n) for n in names}]
+
+
+def answers_file(pipeline: str) -> str:
+    """The name of the file that holds a pipeline's answers."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "_", pipeline) + ".jsonl"
 
 
 def _stem(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,6 +52,8 @@ class Evaluation:
         Names of rules and judges, in order.
     cells : list of Cell
         What was evaluated.
+    about : list of str
+        What was run, where an aligned run made the answers.
     """
 
     rows: list[dict[str, Any]]
@@ -65,6 +68,7 @@ class Evaluation:
     cells: list[Cell] = field(repr=False, default_factory=list)
     level: float = LEVEL
     detectors: list[dict[str, Any]] = field(default_factory=list)
+    about: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"Evaluation({len(self.rows)} rows, labels {', '.join(self.labels)})"
@@ -119,8 +123,13 @@ def score_answers(
         When answers or labels cannot be worked with.
     """
     answers, warnings = load(paths)
+    about, run_notes, run_judges, run_detectors = _of_runs(paths)
+    if about:  # a run's own answers are no copied files: a defense may do nothing
+        warnings = [w for w in warnings if "copied" not in w]
     labels = [labels] if isinstance(labels, str) else labels
     judges = [judges] if isinstance(judges, (str, Path)) else judges
+    judges = judges or run_judges
+    detectors = detectors or run_detectors
     if not labels and not judges:
         raise StressragError("no label to score by; name rules or files of judge labels")
     rules = [Labeler(name) for name in dict.fromkeys(labels)]
@@ -140,11 +149,12 @@ def score_answers(
         utility_rows(held_out, every, seed=seed, n_resamples=n_resamples, level=level),
         transitions(attacked, every),
         disagreements(pairs),
-        [*warnings, *_notes(answers), *notes, *_unknown(answers, judged)],
+        [*run_notes, *warnings, *_notes(answers), *notes, *_unknown(answers, judged)],
         [lab.name for lab in every],
         attacked,
         level,
         [] if detectors is None else read_detection(detectors),
+        about,
     )
 
 
@@ -170,6 +180,27 @@ def load(paths: str | Path | Sequence[str | Path] | Sequence[Answer]) -> tuple[l
     refuse_errors(problems)
     looks = ("swapped", "copied", "unknown field", "empty answer")
     return rows, [str(p) for p in problems if any(word in p.message for word in looks)]
+
+
+def _of_runs(paths: Any) -> tuple[list[str], list[str], list[Path], Path | None]:
+    """What the folders of aligned runs say of themselves: about, notes, judgments and detectors."""
+    about: list[str] = []
+    notes: list[str] = []
+    judges: list[Path] = []
+    detectors: list[Path] = []
+    for path in [paths] if isinstance(paths, (str, Path)) else paths:
+        folder = Path(path) if isinstance(path, (str, Path)) else None
+        if folder is None or not (folder / "run.json").is_file():
+            continue
+        try:
+            run = json.loads((folder / "run.json").read_bytes())
+            about += map(str, run["about"])
+            notes += map(str, run["notes"])
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise StressragError(f"{folder / 'run.json'}: cannot be read; run the same command again") from e
+        judges += [p for p in (folder / "judgments.jsonl",) if p.is_file()]
+        detectors += [p for p in (folder / "detectors.json",) if p.is_file()]
+    return about, notes, judges, detectors[0] if len(detectors) == 1 else None
 
 
 def _judged(

@@ -152,7 +152,7 @@ def compare_main(argv: Sequence[str]) -> int:
 
 def summary(e: Any) -> str:
     """What ``aligned score`` prints: the measures by label, what it costs, and where labels disagree."""
-    from stressrag.report.aligned_rows import constant, merged, named, ordered, place_names
+    from stressrag.report.aligned_rows import constant, lead, merged, named, ordered, place_names
     from stressrag.report.table import NAMES, align, p_text
 
     vary = place_names(e.rows)
@@ -194,7 +194,7 @@ def summary(e: Any) -> str:
         f"Brackets: {e.level:.0%} intervals{_units(e)}.",
     ]
     for r in e.utility:
-        if r["label"] == e.labels[0] and r["lost"] is not None:
+        if r["label"] == lead(e.labels, e.rows) and r["lost"] is not None:
             lines.append(
                 f"Held out: {r['method']} loses {r['lost']:.3f} and gains {r['gained']:.3f} of right answers,"
                 f" and introduces {r['abstention_introduced']:.3f} abstentions (n = {r['n_queries']},"
@@ -204,8 +204,8 @@ def summary(e: Any) -> str:
         lines += ["", "Labels disagree about which is better:", *(f"  {s}" for s in e.disagreements[:_SHOWN])]
         if len(e.disagreements) > _SHOWN:
             lines.append(f"  {len(e.disagreements) - _SHOWN} more are in the report")
-    if e.notes:
-        lines += ["", *e.notes]
+    if e.about or e.notes:
+        lines += ["", *e.about, *e.notes]
     return "\n".join(lines)
 
 

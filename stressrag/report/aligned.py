@@ -52,19 +52,22 @@ def words(e: Evaluation) -> list[tuple[str, list[str]]]:
     """Headings with sentences, in the order of a reader's questions."""
     vary, spoken = place_names(e.rows), lead(e.labels, e.rows) if e.labels else ""
     rows = [r for r in ordered(e.rows) if r["method"] != NO_DEFENSE and r["label"] == spoken]
-    plain = [r for r in rows if not is_detector(r["method"])] or rows
-    about = f"By the label {spoken}. " if len(e.labels) > 1 else ""
-    effects = [f"{about if i == 0 else ''}{_effect(r, vary)}" for i, r in enumerate(plain)]
+    few = len({r["method"] for r in rows if is_detector(r["method"])}) < _MANY_DETECTORS
+    plain = rows if few else [r for r in rows if not is_detector(r["method"])]
+    by = f" (by {spoken})" if len(e.labels) > 1 else ""
+    costs = dict.fromkeys([*map(_cost, plain), *_utility(e, spoken)])
+    effects = [_effect(r, vary) for r in plain]
     return [
-        ("What did each defense prevent, and what did it introduce?", _capped(effects)),
-        (
-            "What does it do to answers on clean retrieval?",
-            _capped([*map(_cost, plain), *_utility(e, spoken)]),
-        ),
+        ("What was run?", list(e.about)),
+        (f"What did each defense prevent, and what did it introduce{by}?", _capped(effects)),
+        (f"What does it do to answers on clean retrieval{by}?", _capped(list(costs))),
         ("Where do labels disagree about which defense is better?", _disagree(e)),
-        ("Why did the attack work?", _mechanism(e, spoken)),
+        ("What makes the attack work?", _mechanism(e, spoken)),
         ("What is uncertain?", _uncertain(e)),
     ]
+
+
+_MANY_DETECTORS = 3  # methods; from here on they are in the tables only
 
 
 def _capped(sentences: list[str]) -> list[str]:
@@ -113,17 +116,15 @@ _MANY = 0.1  # a rise in abstentions that a reader must hear of
 
 
 def _cost(r: Row) -> str:
-    at = place_of(r)
+    at = place_of({**r, "budget": None})
     words = []
     for name, what in (("correct", "right answers"), ("abstains", "abstentions")):
         before, after = r[f"{name}_c0"], r[f"{name}_c1"]
         if before is not None and after is not None:
             words.append(f"{what} {percent(before)} → {percent(after)}")
     harm = f"target-positive answers {percent(r['r_c0'])} → {percent(r['r_c1'])}" if r["n"] else ""
-    return (
-        f"{r['method']}{' (' + at + ')' if at else ''}, attacked queries:"
-        f" {'; '.join([*words, harm]).strip('; ')}."
-    )
+    where = f" ({at})" if at and not r.get("victim") else ""
+    return f"{r['method']}{where}, attacked queries: {'; '.join([*words, harm]).strip('; ')}."
 
 
 def _utility(e: Evaluation, spoken: str) -> list[str]:
@@ -141,8 +142,9 @@ def _utility(e: Evaluation, spoken: str) -> list[str]:
 
 def _disagree(e: Evaluation) -> list[str]:
     out = list(e.disagreements)
-    if not out and len(e.labels) > 1:
-        out = [f"Nowhere: {listed(e.labels)} rank all pairs of methods alike, or see no difference."]
+    sure = [name for name in e.labels if any(r["n"] for r in e.rows if r["label"] == name)]
+    if not out and len(sure) > 1:
+        out = [f"Nowhere: {listed(sure)} rank all pairs of methods alike, or see no difference."]
     return _capped(out)
 
 
@@ -151,6 +153,15 @@ def _mechanism(e: Evaluation, spoken: str) -> list[str]:
     vary = place_names(e.controls)
     for r in e.controls:
         if r["label"] != spoken or r["method"] != NO_DEFENSE:
+            continue
+        if not r["newly_induced"] or not any(
+            x["r_p0"] for x in e.rows if x["label"] == spoken and place_of(x) == place_of(r)
+        ):
+            at = place(r, vary)
+            out.append(
+                f"{at + ': ' if at else ''}no answer is target-positive under poisoned retrieval: the attack"
+                " does not work on this system, so nothing can be said of prevention."
+            )
             continue
         told = [
             f"{v['count']} of {v['n']} {what}" for name, what in _TOLD.items() if (v := r[name]) is not None

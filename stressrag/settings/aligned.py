@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -63,6 +64,7 @@ class AlignedSettings(Retrieving):
 
 
 _ATTACK = "attack"
+_SCORED = ("min_score", "gap", "dispersion")
 _SHARED = ("bm25.", "lsa.", "dense.", "rrf.", "retriever.", "k", "seed")
 _CHOICES = {k: v for k, v in CHOICES.items() if k.startswith(_SHARED[:5])} | {
     "attack": ("poisonedrag", "split_knowledge", "instruction"),
@@ -135,6 +137,15 @@ def _check(s: AlignedSettings) -> None:
     kinds = ("same", "extractive", "openai", "gguf", "transformers", "python")
     if s.judge.kind is not None and s.judge.kind not in kinds:
         raise StressragError(f"judge.kind={s.judge.kind}: {nearest(s.judge.kind, kinds)}")
+    if s.judge.kind is None and (s.judge.model or s.judge.base_url or s.judge.target):
+        raise StressragError("judge.model and the like need judge.kind, such as judge.kind=openai")
+    for node in (s.generator, s.judge):
+        if not re.fullmatch(r"[A-Za-z_]\w*", node.key_from):
+            raise StressragError("key_from is the name of an environment variable, never the key itself")
+    if s.detector not in _SCORED:
+        raise StressragError(
+            f"detector={s.detector}: {nearest(s.detector, _SCORED)} (the others need embeddings)"
+        )
     if s.generator.kind == "python" and not s.generator.target:
         raise StressragError("generator=python needs generator.target=package.module:factory")
     from stressrag.aligned.labels import RULES

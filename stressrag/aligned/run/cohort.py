@@ -150,6 +150,16 @@ def _from_file(path: Path, collection: Collection, group_size: int) -> list[Atta
         missing = [n for n in ("question", "incorrect answer", "adv_texts") if n not in row]
         if missing:
             raise StressragError(f"targets={path}: target {i + 1} has no {missing[0]!r}")
+        texts = [row["adv_texts"]] if isinstance(row["adv_texts"], str) else row["adv_texts"]
+        if (
+            not isinstance(texts, list)
+            or not texts
+            or not all(isinstance(t, str) and t.strip() for t in texts)
+        ):
+            raise StressragError(f"targets={path}: adv_texts of target {i + 1} is no list of texts")
+        for name in ("question", "incorrect answer"):
+            if not isinstance(row[name], str) or not row[name].strip():
+                raise StressragError(f"targets={path}: {name!r} of target {i + 1} is no text")
         query_id = str(row.get("id", i))
         judged = dict(collection.qrels[query_id]) if query_id in collection.qrels else {}
         right = row.get("correct answer")
@@ -158,7 +168,7 @@ def _from_file(path: Path, collection: Collection, group_size: int) -> list[Atta
             Attacked(
                 query_id, str(row["question"]), str(row["incorrect answer"]), tuple(map(str, references)),
                 f"g{i // group_size + 1:02d}",
-                tuple(_planted(str(row["question"]), str(t)) for t in row["adv_texts"]),
+                tuple(_planted(str(row["question"]), str(t)) for t in texts),
                 frozenset(d for d, grade in judged.items() if grade > 0), "poisonedrag",
             )
         )  # fmt: skip

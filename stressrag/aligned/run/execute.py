@@ -17,10 +17,11 @@ from typing import Any
 from stressrag.aligned.generators.answering import Answering, prompt_hash
 from stressrag.aligned.generators.base import Generator
 from stressrag.aligned.pipelines.base import Outcome, Pipeline, run_pipelines
-from stressrag.aligned.records import CONDITIONS, NO_DEFENSE
+from stressrag.aligned.read import answers_file
+from stressrag.aligned.records import CONDITIONS, NO_DEFENSE, Passage
 from stressrag.aligned.run.contexts import Context
 from stressrag.aligned.run.plan import Plan, detector_contexts, make_plan, plan_hash, skeleton
-from stressrag.aligned.score import Evaluation, score_answers
+from stressrag.aligned.score import FILES, Evaluation, score_answers
 from stressrag.collection.places import cache_root
 from stressrag.errors import StressragError
 from stressrag.experiment.conditions import digest
@@ -50,6 +51,8 @@ def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Eval
     StressragError
         When something cannot be had or some prompts could not be answered; all answers so far are cached.
     """
+    if settings.output_dir:  # before any work
+        check_folder(Path(settings.output_dir).expanduser())
     plan = make_plan(settings, say)
     folder = plan.folder
     _prepare(plan, folder)
@@ -75,27 +78,61 @@ def answering_of(plan: Plan, say: Say, generator: Generator | None = None) -> An
     return Answering(asked, cache, concurrency=s.concurrency, per_minute=s.per_minute, progress=progress)
 
 
+RUN = "run.json"
+_OWN: tuple[str, ...] = (
+    "answers",
+    "traces",
+    "contexts.jsonl",
+    "config.json",
+    RUN,
+    "judgments.jsonl",
+    "defended.jsonl",
+)
+_OWN += ("detectors.json", "detectors.csv", *FILES)
+
+
+def check_folder(folder: Path) -> dict[str, Any] | None:
+    """What a folder's ``run.json`` says; ``None``: the folder is new or empty.
+
+    Raises
+    ------
+    StressragError
+        When it holds something else, which is never touched.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise StressragError(f"{folder} is no folder; {MEND}")
+    if not folder.exists() or not any(folder.iterdir()):
+        return None
+    if not (folder / RUN).is_file():
+        raise StressragError(f"{folder} is not empty and holds no aligned run; {MEND}")
+    try:
+        value = json.loads((folder / RUN).read_bytes())
+        return {"identity": value["identity"]}
+    except (ValueError, KeyError, TypeError, OSError):
+        return {"identity": None}
+
+
 def _prepare(plan: Plan, folder: Path) -> None:
     """The folder with its config and contexts; refused where it holds something else."""
     config = {k: v for k, v in asdict(plan.settings).items() if k not in ("cache", "overwrite", "estimate")}
     identity = digest([sorted(c.id + c.condition for c in plan.contexts), plan.generator.identity()])
-    there = folder / "run.json"
-    if folder.exists() and any(folder.iterdir()):
-        if plan.settings.overwrite:
-            shutil.rmtree(folder)
-        elif not there.exists():
-            raise StressragError(f"{folder} is not empty and holds no aligned run; {MEND}")
-        elif json.loads(there.read_bytes())["identity"] != identity:
-            raise StressragError(
-                f"{folder} holds a run with other contexts or another generator; choose another output_dir,"
-                " or overwrite=true to replace it (cached answers stay)"
-            )
+    known = check_folder(folder)
+    if known is not None and plan.settings.overwrite:
+        for name in _OWN:  # only what a run writes; anything else in the folder is the user's
+            path = folder / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    elif known is not None and known["identity"] != identity:
+        why = "other contexts or another generator" if known["identity"] else f"a {RUN} that cannot be read"
+        raise StressragError(
+            f"{folder} holds a run with {why}; choose another output_dir, or overwrite=true to replace it"
+            " (cached answers stay)"
+        )
     stored = {c.id: c for c in plan.contexts}
     write_text(folder / "contexts.jsonl", "".join(_line(_context_row(c)) for c in stored.values()), MEND)
     write_json(folder / "config.json", config, MEND)
-    run = {"identity": identity, "generator": plan.generator.identity(), "notes": plan.notes}
-    run["pipelines"] = {p.name: p.settings() for p in plan.pipelines}
-    write_json(there, run, MEND)
+    run = {"identity": identity, "generator": plan.generator.identity(), "about": plan.about}
+    run |= {"notes": plan.notes, "pipelines": {p.name: p.settings() for p in plan.pipelines}}
+    write_json(folder / RUN, run, MEND)
 
 
 def _line(row: Any) -> str:
@@ -116,16 +153,16 @@ def jobs_of(plan: Plan, pipeline: Pipeline) -> list[Context]:
 
 def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Answering, say: Say) -> None:
     """Answer all contexts of a pipeline, unless its files are there with the same settings."""
-    path = folder / "answers" / f"{_file(pipeline.name)}.jsonl"
+    path = folder / "answers" / answers_file(pipeline.name)
     stamp = path.with_suffix(".json")
     wanted = plan_hash(plan, pipeline)
-    if path.exists() and stamp.exists() and json.loads(stamp.read_bytes()).get("hash") == wanted:
+    if path.exists() and _stamped(stamp) == wanted:
         say(f"{pipeline.name}: answered before")
         return
     contexts = jobs_of(plan, pipeline)
     say(f"{pipeline.name}: answering {len(contexts)} contexts")
     questions = [_question(plan, c) for c in contexts]
-    jobs = [(pipeline, q, c.passages) for q, c in zip(questions, contexts, strict=True)]
+    jobs = [(pipeline, q, seen(c)) for q, c in zip(questions, contexts, strict=True)]
     outcomes = run_pipelines(jobs, answering.complete)
     rows, traces = [], []
     for c, o in zip(contexts, outcomes, strict=True):
@@ -137,14 +174,21 @@ def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Ans
     write_json(stamp, {"hash": wanted, "settings": pipeline.settings()}, MEND)
 
 
+def seen(c: Context) -> tuple[Passage, ...]:
+    """The passages as a system sees them: nothing tells which are planted."""
+    return tuple(Passage(str(i), p.text, p.score) for i, p in enumerate(c.passages))
+
+
+def _stamped(path: Path) -> str | None:
+    """The hash in a pipeline's stamp; ``None`` where there is none that can be read."""
+    try:
+        return str(json.loads(path.read_bytes())["hash"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _question(plan: Plan, c: Context) -> str:
     return plan.by_id[c.query_id].question
-
-
-def _file(name: str) -> str:
-    from stressrag.experiment.conditions import slug
-
-    return slug(name)
 
 
 def _trace(c: Context, method: str, o: Outcome, answering: Answering) -> dict[str, Any]:
@@ -165,7 +209,7 @@ def estimate(plan: Plan, say: Say = quiet) -> dict[str, Any]:
     prompts = []
     for pipeline in plan.pipelines:
         for c in jobs_of(plan, pipeline):
-            steps = pipeline.steps(_question(plan, c), c.passages)
+            steps = pipeline.steps(_question(plan, c), seen(c))
             try:
                 prompts += next(steps)
             except StopIteration:
@@ -199,13 +243,15 @@ def evaluate_run(plan: Plan, folder: Path, judged: Path | None, say: Say) -> Eva
         write_detection(evaluate(detector_contexts(plan, answers), names, rates), folder)
         detectors = folder / "detectors.json"
     say("scoring")
+    # What judging found out belongs to the run as well.
+    run = json.loads((folder / RUN).read_bytes())
+    write_json(folder / RUN, {**run, "notes": plan.notes}, MEND)
     evaluation = score_answers(
-        answers,
+        [folder],
         labels=plan.settings.labels,
         judges=[judged] if judged else [],
         detectors=detectors,
         seed=plan.settings.seed,
     )
-    evaluation.notes[:0] = plan.notes
     evaluation.write(folder)
     return evaluation

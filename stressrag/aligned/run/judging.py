@@ -175,12 +175,12 @@ def judge_answers(plan: Any, folder: Path, say: Any) -> Path:
     from stressrag.aligned.run.plan import generator_of
 
     j = plan.settings.judge
-    generator = plan.generator if j.kind == "same" else generator_of(j)
+    generator = plan.generator if j.kind == "same" else generator_of(j, "judge")
     if generator.identity() == plan.generator.identity():
         note = f"Judge and answering model are the same ({generator.name}): it judges its own answers."
         plan.notes.append(note)
         say(f"warning: {note}")
-    answers = [a for a in read_answers([folder]) if a.split == "attack"]
+    answers = [a for a in read_answers([folder]) if a.split != "calibration"]
     say(f"judging {len({a.key for a in answers})} distinct answers")
     rows, counts = judge(answers, answering_of(plan, say, generator), j.max_tokens)
     if counts["invalid"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -24,9 +25,14 @@ from stressrag.errors import StressragError
 from stressrag.experiment.conditions import RetrieverSpec, digest, retriever_spec, slug
 from stressrag.retrievers.base import Retriever
 from stressrag.settings.aligned import AlignedSettings, GeneratorSettings
+from stressrag.text.index import TermIndex
+from stressrag.text.tokens import get_tokenizer
 
 # Settings that decide how a run is carried out, not what comes of it.
 _HOW = ("output_dir", "overwrite", "cache", "concurrency", "per_minute", "estimate", "price_in", "price_out")
+
+
+_PUBLISHED = ("princeton-nlp/sup-simcse", "spacy")  # models of TrustRAG and RobustRAG
 
 
 @dataclass
@@ -62,6 +68,33 @@ class Plan:
     pipelines: list[Pipeline]
     detection: Any = None
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def about(self) -> list[str]:
+        """What was run, and what stands in for what, in sentences."""
+        s, g = self.settings, self.generator
+        out = []
+        if g.stand_in:
+            out.append(
+                f"{g.name} is a stand-in: it copies spans from the passages and is no language model. Results"
+                " show how the evaluation works, not what a model would do."
+            )
+        budgets = " and ".join(map(str, _budgets(s)))
+        out.append(
+            f"{len(self.attacked)} queries of {self.collection.name} attacked by {s.attack} with {budgets}"
+            f" poison passages each, in {len({a.group for a in self.attacked})} groups; retriever"
+            f" {s.retriever.label}, {s.k} passages, answers by {g.name}."
+        )
+        for p in self.pipelines:
+            said = p.settings()
+            out += [
+                f"{p.name}: {name.replace('_', ' ')} {said[name]} in the place of the published one."
+                for name in ("embedding_model", "phrase_model")
+                if name in said and not str(said[name]).lower().startswith(_PUBLISHED)
+            ]
+            if said.get("weights"):
+                out.append(f"{p.name}: words of the question weigh {said['weights']}.")
+        return out
 
     @cached_property
     def by_id(self) -> dict[str, Attacked]:
@@ -134,8 +167,8 @@ def _budgets(s: AlignedSettings) -> Sequence[int]:
     return [1] if s.attack == "split_knowledge" else s.budgets
 
 
-def generator_of(g: GeneratorSettings) -> Generator:
-    """The generator that some settings describe."""
+def generator_of(g: GeneratorSettings, node: str = "generator") -> Generator:
+    """The generator that some settings describe; ``node`` is what they are called in messages."""
     if g.kind == "python":
         return make_generator({"kind": g.target})
     wanted: dict[str, Mapping[str, Any]] = {
@@ -146,7 +179,12 @@ def generator_of(g: GeneratorSettings) -> Generator:
     }
     given = {k: v for k, v in wanted[g.kind].items() if v is not None}
     if g.kind != "extractive" and not g.model:
-        raise StressragError(f"generator={g.kind} needs generator.model=NAME (gguf: a file)")
+        raise StressragError(f"{node} {g.kind} needs {node}.model=NAME (gguf: a file)")
+    if g.kind == "openai" and not g.base_url:
+        raise StressragError(
+            f"{node} openai needs {node}.base_url=URL, where prompts are sent: http://localhost:8000/v1 for a"
+            " server of your own, https://api.openai.com/v1 for OpenAI"
+        )
     return make_generator({"kind": g.kind, **given})
 
 
@@ -215,6 +253,8 @@ def _pipelines(plan: Plan) -> list[Pipeline]:
         if name in ("none", "caution", "keyword_prompt", "overlap", "near_duplicate", "keyword_agg"):
             options["max_tokens"] = s.max_tokens
         if name == "overlap":
+            tokenizer = get_tokenizer(s.bm25.tokenizer)
+            options["index"] = TermIndex.from_texts(plan.collection.corpus.texts, tokenizer)
             options["tau"] = s.overlap_tau
         if name == "keyword_agg" and s.phrases:
             options["phrase_model"] = s.phrases
@@ -229,7 +269,19 @@ def _pipelines(plan: Plan) -> list[Pipeline]:
             options |= {"detector": s.detector, "threshold": threshold, "rate": s.detector_rate}
             options["max_tokens"] = s.max_tokens
         out.append(get_pipeline(name, **options))
+        _check_name(out)
     return out
+
+
+def _check_name(pipelines: Sequence[Pipeline]) -> None:
+    """Refuse a name that is taken, that of undefended answers, or that no file could have."""
+    name = pipelines[-1].name
+    if name in [p.name for p in pipelines[:-1]]:
+        raise StressragError(f"two pipelines are called {name!r}; give one another name")
+    if not re.fullmatch(r"\w[\w:@%.+ -]{0,79}", name):
+        raise StressragError(
+            f"pipeline name {name[:80]!r}: letters, digits and _ : @ % . + - only, 80 at most"
+        )
 
 
 def _threshold(plan: Plan) -> float | None:
@@ -243,16 +295,11 @@ def _threshold(plan: Plan) -> float | None:
 
 def _note(plan: Plan) -> None:
     """What of the run limits its results."""
-    g, s = plan.generator, plan.settings
-    if g.stand_in:
-        plan.notes.insert(
-            0,
-            f"{g.name} is a stand-in: it copies spans from the passages and is no language model. Results"
-            " show how the evaluation works, not what a model would do.",
-        )
+    s = plan.settings
     if s.utility and not plan.held_out and s.attack != "split_knowledge":
         plan.notes.append(
-            "No clean utility: every query with a right answer is attacked; queries= leaves some."
+            "No clean utility: every query with a right answer is attacked; queries=100, say, holds others"
+            " back."
         )
 
 
