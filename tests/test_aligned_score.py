@@ -21,6 +21,7 @@ from stressrag.aligned.records import Answer, Passage
 from stressrag.aligned.score import score_answers
 from stressrag.aligned.utility import exact_match, f1
 from stressrag.aligned.versus import disagreements, versus
+from stressrag.errors import StressragError
 
 MEASURES = ("r_c0", "r_p0", "r_c1", "r_p1", "P", "J", "N", "H", "Gamma")
 ONE, ZERO = "The Oster.", "The Lind."
@@ -512,3 +513,12 @@ def test_correctness_counts_its_own_answers():
     said = {a.key: Labels("no", "uncertain" if a.key in unsure else "yes") for a in table}
     (row,) = measure(cells(table), [Labeler("judge", said)])
     assert (row["n_of"]["correct_c0"], row["n_of"]["correct_c1"], row["n"]) == (4, 2, 4)
+
+
+def test_settings_are_pooled_when_asked():
+    one, two = (answers_of([(0, 1, 0, p1)] * 4, groups=2, dataset=d) for d, p1 in (("a", 1), ("b", 0)))
+    (row,) = score_answers(one + two, labels="boundary", pool="dataset").rows
+    assert (row["dataset"], row["n"], row["groups"], row["r_p1"]) == ("pooled", 8, 4, 0.5)
+    assert len(score_answers(one + two, labels="boundary").rows) == 2
+    with pytest.raises(StressragError, match="did you mean 'dataset'"):
+        score_answers(one, pool="datset")

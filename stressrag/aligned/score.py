@@ -7,7 +7,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ from stressrag.aligned.judgments import read_labels
 from stressrag.aligned.labels import DEFAULT_RULES
 from stressrag.aligned.measures import UNKNOWN, measure, transitions
 from stressrag.aligned.read import problems_of, refuse_errors
-from stressrag.aligned.records import CONDITIONS, Answer, is_condition
+from stressrag.aligned.records import AXES, CONDITIONS, Answer, is_condition
 from stressrag.aligned.utility import utility_rows
 from stressrag.aligned.versus import disagreements, versus
 from stressrag.collection.problems import ProblemLog
-from stressrag.errors import StressragError
+from stressrag.errors import StressragError, nearest
 from stressrag.records.files import write_json, write_text
 from stressrag.stats.bootstrap import LEVEL, N_RESAMPLES
 
@@ -94,6 +94,7 @@ def score_answers(
     labels: str | Sequence[str] = DEFAULT_RULES,
     judges: str | Path | Sequence[str | Path] = (),
     detectors: str | Path | None = None,
+    pool: str | Sequence[str] = (),
     seed: int = 0,
     n_resamples: int = N_RESAMPLES,
     level: float = LEVEL,
@@ -110,6 +111,9 @@ def score_answers(
         Files of judge or human labels; each source in them is a further label.
     detectors : path, optional
         A ``detectors.json`` of ``aligned detect``, whose interception the report shows.
+    pool : sequence of str
+        Settings (:data:`~stressrag.aligned.records.AXES`) over which rows are taken together; by default none
+        is. Queries and groups of different values stay different ones.
     seed, n_resamples, level
         Of the intervals.
 
@@ -135,6 +139,7 @@ def score_answers(
     rules = [Labeler(name) for name in dict.fromkeys(labels)]
     judged, notes = _judged(judges, answers, {r.name for r in rules})
     every = rules + judged
+    answers = pooled(answers, [pool] if isinstance(pool, str) and pool else pool or ())
     attacked, held_out = cells(answers), cells(answers, "utility")
     if not attacked and not held_out:
         raise StressragError(
@@ -180,6 +185,23 @@ def load(paths: str | Path | Sequence[str | Path] | Sequence[Answer]) -> tuple[l
     refuse_errors(problems)
     looks = ("swapped", "copied", "unknown field", "empty answer")
     return rows, [str(p) for p in problems if any(word in p.message for word in looks)]
+
+
+def pooled(answers: Sequence[Answer], axes: Sequence[str]) -> list[Answer]:
+    """Answers with some settings taken together, under which queries keep apart by their value."""
+    for axis in axes:
+        if axis not in AXES:
+            raise StressragError(f"no setting {axis!r} to pool over; {nearest(axis, AXES)}")
+        if len({getattr(a, axis) for a in answers}) > 1:
+            answers = [_pooled(a, axis) for a in answers]
+    return list(answers)
+
+
+def _pooled(a: Answer, axis: str) -> Answer:
+    value = getattr(a, axis)
+    group = f"{value}:{a.group_id}" if a.group_id else ""
+    changed: dict[str, Any] = {axis: "pooled", "query_id": f"{value}:{a.query_id}", "group_id": group}
+    return replace(a, **changed)
 
 
 def _of_runs(paths: Any) -> tuple[list[str], list[str], list[Path], Path | None]:

@@ -19,6 +19,8 @@ Writes aligned.json (a row per setting, method, budget and label), transitions.c
                      (default: boundary,endorsed,substring)
   --judge FILE       labels of a judge or of humans (JSONL); may be given again; each source is one label
   --detectors FILE   a detectors.json of aligned detect, to show its interception in the report
+  --pool NAME,…      take these settings together (dataset, retriever, victim, arm, attack); by default
+                     nothing is ever pooled
   --max NAME=VALUE   exit code 1 where a measure of a defense is above it, such as J=.05 or r_p1=.2; --min
                      where it is below; may be given again; by the judge where there is one, else endorsed
   --seed N           of the intervals (default 0)
@@ -35,7 +37,7 @@ with interval, McNemar's exact p, Holm's correction, the sign-flip p over inject
 labels are unknown. Says where two labels disagree about which method is better.
 
   --methods A,B,…    only pairs of these (none: no defense)
-  --labels, --judge, --seed   as in aligned score
+  --labels, --judge, --pool, --seed   as in aligned score
   --json FILE        write the rows as JSON as well (replaces the file)
 
 example:
@@ -48,6 +50,7 @@ def _options(verb: str) -> Options:
     options.add_argument("--judge", action="append", default=[])
     options.add_argument("--labels")
     options.add_argument("--seed", default="0")
+    options.add_argument("--pool", default="")
     return options
 
 
@@ -63,6 +66,7 @@ def _evaluated(verb: str, args: Namespace, resamples: int) -> Any:
         labels=names,
         judges=args.judge,
         detectors=getattr(args, "detectors", None),
+        pool=_list(args.pool),
         seed=_whole(verb, "--seed", args.seed),
         n_resamples=resamples,
     )
