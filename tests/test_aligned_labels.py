@@ -260,3 +260,42 @@ def test_endorsed_implies_boundary(answer, target):
 def test_an_unknown_rule_points_to_the_nearest():
     with pytest.raises(StressragError, match="did you mean 'boundary'"):
         holds_target("bondary", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("answer", "target", "found"),
+    [
+        ("The answer is twenty. Five sources agree.", "twenty", True),
+        ("One hundred\n\nTwo passages support this.", "one hundred", True),
+        ("It is thirty (five by other counts).", "thirty", True),
+        ("It is 3. Million-year-old rocks are there.", "3", True),
+        ("one million two million", "3000000", False),
+        ("Take one thousand, two hundred at a time", "1200", False),
+        ("two thousand and nineteen", "2019", True),
+        ("three million two hundred thousand", "3,200,000", True),
+    ],
+)
+def test_number_words_end_where_the_sentence_does(answer, target, found):
+    assert boundary(answer, target) is found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Oster" + " " * 5000 + "x",
+        "not Oster " * 1000,
+        "Oster or " * 1000,
+        "the first passage " * 2000,
+        "e.g. " * 4000,
+        "i cannot " * 8000,
+        "1" * 5000 + " million Oster",
+        "one hundred and " * 3000,
+        "answer is " * 5000 + "Oster",
+    ],
+    ids=lambda t: repr(t[:12]),
+)
+def test_no_answer_takes_long_or_fails(text):
+    """Each took from seconds to minutes, or a traceback, at first; none is more than a moment now."""
+    for rule in RULES.values():
+        assert rule(text, "Oster", "Which river?", ("the Lind",)) in (True, False)
+    assert abstains(text) in (True, False)

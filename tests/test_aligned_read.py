@@ -242,3 +242,54 @@ def test_validate_says_with_its_exit_code_what_it_found(tmp_path):
     assert absent.returncode == 2
     assert "Traceback" not in absent.stderr
     assert absent.stderr.count("\n") == 1
+
+
+def test_long_files_may_be_called_after_a_condition(tmp_path):
+    """Without one of the harness's names a folder holds long files, whatever they are called."""
+    write(
+        tmp_path / "clean.jsonl",
+        [{**BASE, "condition": "clean"}, {**BASE, "condition": "clean", "method": "m"}],
+    )
+    write(tmp_path / "poisoned.jsonl", [{**BASE, "condition": "poisoned"}])
+    write(tmp_path / "mine.jsonl", [{**BASE, "condition": "poisoned", "method": "m"}])
+    assert {(a.condition, a.method) for a in read_answers([tmp_path])} == {
+        (c, m) for c in ("clean", "poisoned") for m in ("none", "m")
+    }
+
+
+def test_a_control_file_beside_the_four_keeps_its_methods(tmp_path):
+    place = folder(tmp_path / "mine")
+    write(place / "no_poison.jsonl", [{**BASE, "method": "m"}])
+    write(place / "other.jsonl", [{**BASE, "condition": "clean"}])
+    answers, problems = problems_of([place])
+    assert [a.method for a in answers if a.condition == "no_poison"] == ["m"]
+    assert any("other.jsonl" in str(p) and "is not read" in str(p) for p in problems)
+
+
+def test_a_folder_called_none_needs_a_method(tmp_path):
+    assert any("name the method as" in m for m in messages(folder(tmp_path / "none")))
+
+
+def test_budgets_are_checked_one_by_one(tmp_path):
+    """A method's rows serve every budget; a query that is missing at the second is found."""
+    rows = [{**BASE, "query_id": q, "condition": "clean", "method": m} for q in "ab" for m in ("none", "m")]
+    rows += [{**BASE, "query_id": q, "condition": "poisoned", "method": "m"} for q in "ab"]
+    rows += [
+        {**BASE, "query_id": q, "condition": "poisoned", "budget": b}
+        for q, b in (("a", 1), ("b", 1), ("a", 5))
+    ]
+    told = messages(write(tmp_path / "a.jsonl", rows))
+    assert any("budget 5" in m and "'b'" in m for m in told), told
+
+
+def test_only_clean_rows_of_the_utility_split_are_read(tmp_path):
+    rows = [{**BASE, "condition": c, "split": "utility"} for c in ("clean", "poisoned")]
+    assert any("is not read; only clean is" in m for m in messages(write(tmp_path / "a.jsonl", rows)))
+
+
+def test_odd_values_are_told_and_never_a_traceback(tmp_path):
+    rows = [{**BASE, "condition": []}, {**BASE, "condition": "clean", "context": [{"score": 10**400}]}]
+    told = messages(write(tmp_path / "a.jsonl", rows))
+    assert any("condition is no text" in m for m in told)
+    assert any("no finite number" in m for m in told)
+    assert all(len(m) < 300 for m in told)
