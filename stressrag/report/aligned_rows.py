@@ -54,7 +54,7 @@ def _setting(r: Row) -> tuple[Any, ...]:
 
 
 def merged(rows: Sequence[Row]) -> list[tuple[Row, str]]:
-    """Rows with the labels that give the same measures written as one: row and labels."""
+    """Rows with the labels that give the same measures as one: row and labels (``all``: every one)."""
     out: list[tuple[Row, list[str]]] = []
     groups: dict[Any, list[tuple[Row, list[str]]]] = {}
     for r in rows:
@@ -65,7 +65,9 @@ def merged(rows: Sequence[Row]) -> list[tuple[Row, str]]:
         else:
             here.append((r, [str(r["label"])]))
             out.append(here[-1])
-    return [(r, ", ".join(labels)) for r, labels in out]
+    names = {str(r["label"]) for r in rows}
+    every = len(names) > 1
+    return [(r, "all" if every and set(labels) == names else ", ".join(labels)) for r, labels in out]
 
 
 def lead(labels: Sequence[str], rows: Sequence[Row]) -> str:

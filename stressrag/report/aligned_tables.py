@@ -10,7 +10,7 @@ from stressrag.aligned.controls import EVENTS
 from stressrag.aligned.records import AXES, NO_DEFENSE
 from stressrag.report.aligned_rows import constant, merged, named, ordered, place_names
 from stressrag.report.labels import percent
-from stressrag.report.table import p_text
+from stressrag.report.table import interval, p_text
 from stressrag.report.tables import Table
 from stressrag.report.visible import visible
 
@@ -51,7 +51,7 @@ def _with(value: float | None, ends: Sequence[float | None] | None, sign: bool =
     text = f"{value:+.3f}" if sign and value else f"{value:.3f}"
     if ends is None or ends[0] is None or ends[1] is None:
         return text
-    return f"{text} [{ends[0]:.2f} {ends[1]:.2f}]".replace("-0.00", "0.00")
+    return f"{text} {interval('', ends)}"
 
 
 def _measures(e: Evaluation) -> Table:
