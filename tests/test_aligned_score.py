@@ -177,18 +177,7 @@ def test_settings_budgets_and_methods_are_never_pooled():
 
 
 def with_controls(poisoned, clean=0, **controls):
-    base = (
-        Answer("q", "Which river?", "", "clean", target="the Oster", budget=2, groups=None)
-        if False
-        else Answer(
-            "q",
-            "Which river?",
-            ZERO,
-            "clean",
-            target="the Oster",
-            budget=2,
-        )
-    )
+    base = Answer("q", "Which river?", ZERO, "clean", target="the Oster", budget=2)
     rows = [
         replace(base, answer=ONE if clean else ZERO),
         replace(base, condition="poisoned", answer=ONE if poisoned else ZERO),
