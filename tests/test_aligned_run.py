@@ -1,6 +1,7 @@
 """Aligned runs: cohorts, contexts and controls, files, resuming, judging, end to end."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -274,6 +275,9 @@ def test_the_command_and_its_estimate(tmp_path):
     told = run(*SMALL, "cache=c", "estimate=true", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     assert "0 answered before" in told.stdout
+    slow = run(*SMALL, "cache=c", "estimate=true", "per_minute=10", cwd=tmp_path)
+    asked = int(re.search(r"(\d+) to ask", slow.stdout)[1])
+    assert f"about {6 * asked} s" in slow.stdout
     assert not (tmp_path / "runs").exists()
     done = run(*SMALL, "cache=c", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -54,5 +54,5 @@ def _estimated(e: dict[str, object]) -> str:
     return (
         f"first prompts: {e['distinct']} distinct, {e['cached']} answered before, {e['to_ask']} to ask (about"
         f" {float(str(e['prompt_tokens'])):.0f} tokens in and {float(str(e['completion_tokens'])):.0f} out);"
-        f" time {took}{price}.\nPipelines of several steps ask more once these are answered."
+        f" time {took}{price}.\nPipelines of several steps, and a judge, ask more once these are answered."
     )

@@ -216,7 +216,10 @@ def estimate(plan: Plan, say: Say = quiet) -> dict[str, Any]:
                 continue
             finally:
                 steps.close()
-    return answering.estimate(prompts, input_price=s.price_in, output_price=s.price_out)
+    out = answering.estimate(prompts, input_price=s.price_in, output_price=s.price_out)
+    if s.per_minute:  # prompts are not begun faster than that
+        out["seconds"] = max(out["seconds"] or 0.0, 60 * out["to_ask"] / s.per_minute)
+    return out
 
 
 def _judge(plan: Plan, folder: Path, say: Say) -> Path | None:
