@@ -216,9 +216,9 @@ def _of_runs(paths: Any) -> tuple[list[str], list[str], list[Path], Path | None]
             continue
         try:
             run = json.loads((folder / "run.json").read_bytes())
-            about += map(str, run["about"])
-            notes += map(str, run["notes"])
-        except (OSError, ValueError, KeyError, TypeError) as e:
+            about += map(str, run.get("about") or ())
+            notes += map(str, run.get("notes") or ())
+        except (OSError, ValueError, AttributeError, TypeError) as e:
             raise StressragError(f"{folder / 'run.json'}: cannot be read; run the same command again") from e
         judges += [p for p in (folder / "judgments.jsonl",) if p.is_file()]
         detectors += [p for p in (folder / "detectors.json",) if p.is_file()]
