@@ -401,3 +401,13 @@ def test_a_killed_run_goes_on_without_asking_again(fake, tmp_path):  # noqa: F81
     assert len(fake.asked) == asked
     files = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert not any(KEY.encode() in p.read_bytes() for p in files)
+
+
+def test_the_undefended_system_alone(tmp_path):
+    words = ["queries=10", "pipeline=none", "retriever=bm25", "utility=10", "budgets=1", "controls=false"]
+    done = run(*words, "cache=c", "output_dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "run" / "aligned.json").read_text())
+    assert {r["method"] for r in rows} == {"none"}
+    assert all(r["r_p1"] is None and r["intervals"]["r_p0"] for r in rows)
+    assert "stand-in" in (tmp_path / "run" / "report.md").read_text()

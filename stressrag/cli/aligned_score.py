@@ -198,7 +198,7 @@ def summary(e: Any) -> str:
         f"Brackets: {e.level:.0%} intervals{_units(e)}.",
     ]
     for r in e.utility:
-        if r["label"] == lead(e.labels, e.rows) and r["lost"] is not None:
+        if r["label"] == lead(e.labels, e.rows) and r.get("lost") is not None:
             lines.append(
                 f"Held out: {r['method']} loses {r['lost']:.3f} and gains {r['gained']:.3f} of right answers,"
                 f" and introduces {r['abstention_introduced']:.3f} abstentions (n = {r['n_queries']},"
