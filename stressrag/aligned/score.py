@@ -257,9 +257,9 @@ def _notes(answers: Sequence[Answer]) -> list[str]:
     out = []
     for why, places in sorted(reasons.items(), key=lambda item: -len(item[1])):
         n, of = len(places), len(attacked)
+        so = "they are in no target rate" if why == "is missing" else "their labels are less sure"
         out.append(
-            f"In {n} of {of} quer{'y' if of == 1 else 'ies'} the target {why}; their labels are less sure "
-            "(aligned validate names them)."
+            f"In {n} of {of} quer{'y' if of == 1 else 'ies'} the target {why}; {so} (aligned validate names them)."
         )
     return out
 
