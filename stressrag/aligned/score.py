@@ -259,7 +259,8 @@ def _notes(answers: Sequence[Answer]) -> list[str]:
         n, of = len(places), len(attacked)
         so = "they are in no target rate" if why == "is missing" else "their labels are less sure"
         out.append(
-            f"In {n} of {of} quer{'y' if of == 1 else 'ies'} the target {why}; {so} (aligned validate names them)."
+            f"In {n} of {of} quer{'y' if of == 1 else 'ies'} the target {why}; {so} (aligned validate names"
+            " them)."
         )
     return out
 
