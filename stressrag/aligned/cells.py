@@ -21,7 +21,7 @@ FOUR = (("c0", "clean", False), ("p0", "poisoned", False), ("c1", "clean", True)
 
 
 class Labeler:
-    """Labeler of answers by one rule or one judge: 0, 1, or NaN where there is none.
+    """Labels of answers by one rule or one judge: 0, 1, or NaN where there is none.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Cell:
         return bool(self.answers.get((condition, defended)))
 
     def column(self, labels: Labeler, event: str, condition: str, defended: bool) -> Floats:
-        """Labeler of a condition, NaN where unknown: float64 array (n_queries,)."""
+        """Labels of a condition, NaN where unknown: float64 array (n_queries,)."""
         rows = self.answers.get((condition, defended), {})
         return np.array([labels.of(rows[q], event)[0] if q in rows else np.nan for q in self.queries])
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stressrag.aligned.read import Source, _joined, _without_repeats, answer_of, gather, source
+from stressrag.aligned.read import Source, answer_of, gather, joined, source, without_repeats
 from stressrag.aligned.records import AXES, CONDITIONS, NO_DEFENSE, SCHEMA, Answer
 from stressrag.aligned.shape import mismatch
 from stressrag.collection.beir import parse_line
@@ -184,12 +184,12 @@ def read_contexts(
         made = [(a, c) for a in rows if (c := _of_answer(a, split, label, log))]
         # Undefended rows that several folders repeat are one.
         every += rows
-        kept = {id(a) for a in _without_repeats(every)}
+        kept = {id(a) for a in without_repeats(every)}
         contexts += [*plain, *(c for a, c in made if id(a) in kept)]
         if not (plain or made or any(p.severity == "error" for p in log.problems())):
             what = "context of an undefended clean or poisoned answer" if rows else "line"
             log.error(str(found.path), None, f"holds no {what}")
-    answers = [a for a in _without_repeats(every) if a.answer or a.split != "calibration"]
+    answers = [a for a in without_repeats(every) if a.answer or a.split != "calibration"]
     return contexts, answers, log.problems()
 
 
@@ -222,7 +222,7 @@ def _lines(found: Source, split: str | None, log: ProblemLog) -> tuple[list[Cont
             plain.append(_checked(_plain(row, file, line)))
         except ValueError as e:
             log.error(file, line, str(e))
-    return plain, _joined(rows, log)
+    return plain, joined(rows, log)
 
 
 def _of_answer(a: Answer, split: str | None, label: Label | None, log: ProblemLog) -> Context | None:

@@ -6,7 +6,7 @@ false; the counts say over how many queries a thing is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -267,8 +267,3 @@ def _shares(cell: Cell) -> list[str | None]:
         n = len(a.context or ()) if a else 0
         out.append(f"{sum(p.role == 'poison' for p in (a.context or ()))}/{n}" if a and n else None)
     return out
-
-
-def available(rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether any control beyond the clean answer was saved."""
-    return any(r.get(name) for r in rows for name in EVENTS if name not in ("newly_induced", "co_retrieved"))

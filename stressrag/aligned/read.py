@@ -119,10 +119,10 @@ def gather(paths: Iterable[str | Path], log: ProblemLog) -> list[Answer]:
             answers += _read_file(file, defaults, log)
         if len(answers) == before and not log.problems():
             log.error(str(s.path), None, "holds no answers")
-    return _without_repeats(_joined(answers, log))
+    return without_repeats(joined(answers, log))
 
 
-def _joined(answers: Sequence[Answer], log: ProblemLog) -> list[Answer]:
+def joined(answers: Sequence[Answer], log: ProblemLog) -> list[Answer]:
     """Answers that name their context by id, with its passages."""
     tables: dict[Path, dict[str, tuple[Passage, ...]]] = {}
     out = []
@@ -406,7 +406,7 @@ def _finite(value: Any) -> bool:
         return False
 
 
-def _without_repeats(answers: Sequence[Answer]) -> list[Answer]:
+def without_repeats(answers: Sequence[Answer]) -> list[Answer]:
     """Rows that say the same once, such as the undefended answers that every method's folder repeats."""
     seen: dict[Any, Answer] = {}
     out = []

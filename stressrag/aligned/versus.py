@@ -142,7 +142,7 @@ def _sentence(better: Sequence[Mapping[str, Any]], worse: Sequence[Mapping[str, 
             f"{100 * max(r['rate'], r['rate_against']):.0f}%)"
             for r in rows
         )
-        return f"{_named(first)} is better than {_named(second)} under {rates}"
+        return f"{named(first)} is better than {named(second)} under {rates}"
 
     r = better[0]
     place = place_of(r)
@@ -163,5 +163,6 @@ def listed(words: Iterable[str]) -> str:
     return " and ".join(every) if len(every) < 3 else f"{', '.join(every[:-1])} and {every[-1]}"
 
 
-def _named(method: str) -> str:
+def named(method: str) -> str:
+    """A method as a reader calls it."""
     return "no defense" if method == NO_DEFENSE else method

@@ -156,7 +156,8 @@ def compare_main(argv: Sequence[str]) -> int:
 
 def summary(e: Any) -> str:
     """What ``aligned score`` prints: the measures by label, what it costs, and where labels disagree."""
-    from stressrag.report.aligned_rows import constant, lead, merged, named, ordered, place_names
+    from stressrag.aligned.versus import named
+    from stressrag.report.aligned_rows import constant, lead, merged, ordered, place_names
     from stressrag.report.table import NAMES, align, p_text
 
     vary = place_names(e.rows)

@@ -12,8 +12,8 @@ import numpy as np
 from stressrag.aligned.cells import Cell, Labeler
 from stressrag.aligned.measures import evaluated
 from stressrag.aligned.records import NO_DEFENSE
-from stressrag.aligned.versus import place_of
-from stressrag.report.aligned_rows import named, ordered, place, place_names
+from stressrag.aligned.versus import named, place_of
+from stressrag.report.aligned_rows import ordered, place, place_names
 from stressrag.report.plots import Figure
 from stressrag.report.svg import N_SERIES, Mark, Point, lines, part_swatch, rows, stacked, swatch
 from stressrag.report.visible import visible

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stressrag.aligned.labels import RULES
-from stressrag.aligned.records import AXES, NO_DEFENSE
+from stressrag.aligned.records import AXES
 from stressrag.aligned.versus import is_detector
 from stressrag.report.visible import visible
 
@@ -75,8 +75,3 @@ def lead(labels: Sequence[str], rows: Sequence[Row]) -> str:
     sure = {r["label"] for r in rows if r["n"]}
     judges = [name for name in labels if name not in RULES and name in sure]
     return judges[0] if judges else "endorsed" if "endorsed" in labels else labels[0]
-
-
-def named(method: str) -> str:
-    """A method as a reader calls it."""
-    return "no defense" if method == NO_DEFENSE else method

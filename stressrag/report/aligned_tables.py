@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from stressrag.aligned.controls import EVENTS
 from stressrag.aligned.records import AXES, NO_DEFENSE
-from stressrag.report.aligned_rows import constant, merged, named, ordered, place_names
+from stressrag.aligned.versus import named
+from stressrag.report.aligned_rows import constant, merged, ordered, place_names
 from stressrag.report.labels import percent
 from stressrag.report.table import interval, p_text
 from stressrag.report.tables import Table

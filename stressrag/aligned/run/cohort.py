@@ -11,7 +11,6 @@ from typing import Any
 from stressrag.collection.model import Collection
 from stressrag.errors import StressragError
 
-ATTACKS = ("poisonedrag", "split_knowledge", "instruction")
 GROUP_SIZE = 10
 
 
