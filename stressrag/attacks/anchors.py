@@ -57,8 +57,13 @@ class Terms:
         """The anchor of one query."""
         if not eligible:
             return Anchor("", 0.0)
-        chosen = set(sorted(eligible, key=lambda t: self._rank(t, query_id))[: self.n])
-        return Anchor(" ".join(t for t in eligible if t in chosen), len(chosen) / len(eligible))
+        chosen = self.chosen(query_id, eligible)
+        return Anchor(" ".join(chosen), len(chosen) / len(eligible))
+
+    def chosen(self, query_id: str, eligible: Sequence[str]) -> list[str]:
+        """The terms of one query, in its order."""
+        first = set(sorted(eligible, key=lambda t: self._rank(t, query_id))[: self.n])
+        return [t for t in eligible if t in first]
 
     def _rank(self, term: str, query_id: str) -> int:
         if self.strategy == "random":

@@ -13,7 +13,10 @@ import numpy as np
 
 from stressrag.attacks.anchors import Terms, full_query, no_anchor
 from stressrag.attacks.bodies import Body, CorpusNeutral, Payload, Target, neutral, no_body
+from stressrag.attacks.drafts import Drafts
 from stressrag.attacks.draw import draw
+from stressrag.attacks.optimal import Aim, System, worst_documents
+from stressrag.attacks.optimal import Target as Victim
 from stressrag.attacks.payloads import Payloads, load_payloads
 from stressrag.collection.model import Corpus, Queries
 from stressrag.errors import StressragError, nearest
@@ -27,8 +30,9 @@ from stressrag.text.tokens import get_tokenizer, unicode_tokens
 class Recipe:
     """What an attack's texts depend on: everything but budget, scope and targets.
 
-    Attributes are those of the config node ``attack``, and ``index``, the tokeniser of the term index that
-    gives vocabulary and document frequencies.
+    Attributes are those of the config node ``attack``, ``index``, the tokeniser of the term index that
+    gives vocabulary and document frequencies, and ``aim``, what the wording is optimal against (``None``: the
+    anchor is written once, whatever it meets).
     """
 
     name: str
@@ -43,6 +47,7 @@ class Recipe:
     target: str | None = None
     seed: int = 0
     index: str = "unicode"
+    aim: Aim | None = None
 
     @property
     def clean(self) -> bool:
@@ -81,11 +86,14 @@ class AttackContext:
         All judged queries, in the order of the judgments.
     index : TermIndex
         The clean corpus under BM25's tokeniser.
+    system : callable, optional
+        The retriever and defenses that an ``Aim`` names, for worst-case attacks.
     """
 
     corpus: Corpus
     queries: Queries
     index: TermIndex
+    system: Callable[[Aim], System] | None = None
     _payloads: dict[str, Payloads] = field(default_factory=dict)
     _eligible: dict[str, list[list[str]]] = field(default_factory=dict)
 
@@ -123,6 +131,8 @@ def generate(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
     budget : int
         Documents per target; a smaller budget's documents are the first of a larger one's.
     """
+    if recipe.aim is not None:
+        return _worst_case(recipe, context, budget)
     eligible = context.eligible(recipe.tokenizer)
     anchor, body = _anchor(recipe, context), _body(recipe, context)
     notes: Counter[str] = Counter()
@@ -141,6 +151,34 @@ def generate(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
         notes["empty_texts"] += row.count("")
         texts.append(row)
         coverage.append(opening.coverage)
+    return Poison(texts, np.array(coverage), {k: v for k, v in sorted(notes.items()) if v})
+
+
+def _worst_case(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
+    """The documents that do best with the known terms, beside the body."""
+    assert recipe.aim is not None
+    if context.system is None:
+        raise StressragError("an attack with optimal wording needs a retriever to be written against")
+    body, tokens = _body(recipe, context), context.index.tokenizer
+    terms = Terms(recipe.terms or 0, recipe.strategy or "random", context.index, recipe.seed)
+    notes: Counter[str] = Counter()
+    targets, coverage = [], []
+    rows = zip(context.queries.ids, context.queries.texts, context.eligible(recipe.tokenizer), strict=True)
+    for place, (query_id, query, eligible) in enumerate(rows):
+        if recipe.anchor == "terms":
+            known = terms.chosen(query_id, eligible)
+            notes["fewer_terms"] += 0 < len(eligible) < (recipe.terms or 1)
+            notes["no_terms"] += not eligible
+        else:
+            assert tokens is not None
+            known = [t for t in dict.fromkeys(tokens(query)) if t in context.index]
+        share = len(set(known) & set(eligible)) / len(eligible) if eligible else 0.0
+        coverage.append(share if recipe.anchor == "terms" else 1.0)
+        found = [body(Target(query_id, query, place), number) for number in range(budget)]
+        notes["short_snippets"] += sum(not as_asked for _, as_asked in found)
+        targets.append(Victim(query, known, [text for text, _ in found]))
+    texts = worst_documents(context.system(recipe.aim), targets, Drafts(context.index, context.corpus))
+    notes["empty_texts"] += sum(text == "" for row in texts for text in row)
     return Poison(texts, np.array(coverage), {k: v for k, v in sorted(notes.items()) if v})
 
 

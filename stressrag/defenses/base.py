@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -48,6 +48,40 @@ class Defense(Protocol):
     def apply(self, pool: Pool, k: int) -> Ranking:
         """The candidates let through, in their new order; at least the first ``k`` must be final."""
         ...
+
+
+@dataclass(frozen=True)
+class Evasion:
+    """What an attacker who knows a defense does about it; several defenses in a chain are met all at once.
+
+    Attributes
+    ----------
+    admits : callable, optional
+        For admission by the query's terms: ``admits(query, terms, sets, beside)`` says of each set of terms,
+        bool (n_sets, n_terms), whether a document that holds it and the text ``beside`` can pass, bool
+        (n_sets,).
+    differing : bool
+        Documents of different wordings are worth trying.
+    natural : bool
+        Terms inside natural text of the corpus are worth trying.
+    sources : bool
+        Each poison document can name a source of its own.
+    """
+
+    admits: Callable[[str, Sequence[str], np.ndarray, str], np.ndarray] | None = None
+    differing: bool = False
+    natural: bool = False
+    sources: bool = False
+
+
+def evasion_of(defense: Any) -> Evasion | None:
+    """How a defense is evaded; ``None`` where it says of itself that it cannot be, or says nothing.
+
+    A defense says so by a method ``evasion()`` that returns an ``Evasion``, or the reason why there is none.
+    Without one, an adaptive attacker still tries the drafts of the retrievers and of the other defenses.
+    """
+    said = defense.evasion() if hasattr(defense, "evasion") else None
+    return said if isinstance(said, Evasion) else None
 
 
 def in_blocks(docs: Ints) -> Iterator[slice]:

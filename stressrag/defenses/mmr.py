@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stressrag.defenses.base import Pool, in_blocks
+from stressrag.defenses.base import Evasion, Pool, in_blocks
 from stressrag.defenses.similarity import Similarity
 from stressrag.retrievers.ranking import NO_DOC, Ranking
 
@@ -28,6 +28,10 @@ class MMR:
 
     def __init__(self, similarity: Similarity, trade_off: float):
         self.similarity, self.trade_off = similarity, trade_off
+
+    def evasion(self) -> Evasion:
+        """Word each document differently, so that none is held against the one before it."""
+        return Evasion(differing=True)
 
     def apply(self, pool: Pool, k: int) -> Ranking:
         docs, scores = pool.candidates.docs, pool.candidates.scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stressrag.defenses.base import Pool, in_blocks, keep
+from stressrag.defenses.base import Evasion, Pool, in_blocks, keep
 from stressrag.defenses.similarity import Similarity
 from stressrag.retrievers.ranking import NO_DOC, Ranking
 
@@ -30,6 +30,10 @@ class NearDuplicate:
 
     def __init__(self, similarity: Similarity, threshold: float, copies: int):
         self.similarity, self.threshold, self.copies = similarity, threshold, copies
+
+    def evasion(self) -> Evasion:
+        """Word each document differently, so that each founds a cluster of its own."""
+        return Evasion(differing=True)
 
     def apply(self, pool: Pool, k: int) -> Ranking:
         docs = pool.candidates.docs

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from stressrag.defenses.base import Pool, keep
+from stressrag.defenses.base import Evasion, Pool, keep
 from stressrag.retrievers.ranking import NO_DOC, Ints, Ranking
+
+OWN_SOURCES = "*"
+"""``attack.source`` of poison whose every document names a source of its own."""
 
 
 class Quota:
@@ -16,7 +19,7 @@ class Quota:
     sources : int64 array (n_docs,)
         The number of each clean document's source; -1 where it names none, which is never limited.
     poison : int
-        The number of the source that poison gives.
+        The number of the source that poison gives; -1 where each document names one of its own.
     quota : int
         How many of a source stay.
     """
@@ -25,6 +28,10 @@ class Quota:
 
     def __init__(self, sources: Ints, poison: int, quota: int):
         self.sources, self.poison, self.quota = sources, poison, quota
+
+    def evasion(self) -> Evasion:
+        """Name another source in each document."""
+        return Evasion(sources=True)
 
     def apply(self, pool: Pool, k: int) -> Ranking:
         docs = pool.candidates.docs

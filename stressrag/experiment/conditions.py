@@ -16,7 +16,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from stressrag.attacks.optimal import Aim
 from stressrag.attacks.poison import Recipe
+from stressrag.defenses.quota import OWN_SOURCES
 from stressrag.errors import StressragError, nearest
 from stressrag.retrievers.base import Retriever
 from stressrag.settings.places import choices, config_folder
@@ -146,7 +148,8 @@ class Condition:
             "retriever_kind": self.retriever.kind,
             "retriever_settings": self.retriever.describe(),
             "attack_settings": {
-                k: v for k, v in asdict(r).items() if k in _ATTACK_SETTINGS and v is not None
+                **{k: v for k, v in asdict(r).items() if k in _ATTACK_SETTINGS and v is not None},
+                **_aim_settings(r.aim),
             },
             "defense_settings": {d.name: _defense_settings(d) for d in self.defense},
         }
@@ -169,6 +172,14 @@ def poison_key(recipe: Recipe) -> str | None:
 
 
 _ATTACK_SETTINGS = ("payloads", "payload_order", "snippet_tokens", "tokenizer", "target")
+
+
+def _aim_settings(aim: Aim | None) -> dict[str, Any]:
+    """What a worst-case attack is written against, for records and labels."""
+    if aim is None:
+        return {}
+    against = {d.name: _defense_settings(d) for d in aim.defense}
+    return {"wording": "optimal", "max_tokens": aim.max_tokens} | ({"against": against} if against else {})
 
 
 def _defense_settings(defense: DefenseSpec) -> dict[str, Any]:
@@ -208,6 +219,9 @@ def condition(settings: Settings) -> Condition:
         seed=s.seed,
         index=_index_tokenizer(spec, a.tokenizer),
     )
+    defense = tuple(_defense_spec(name, s) for name in s.defense.names)
+    if a.wording == "optimal" and not recipe.clean:
+        recipe = replace(recipe, aim=_aim(s, spec, defense))
     clean = recipe.clean
     targets = tuple(a.targets) if isinstance(a.targets, list) else a.targets
     return Condition(
@@ -221,12 +235,22 @@ def condition(settings: Settings) -> Condition:
         statistics=None if clean else getattr(s.statistics, a.scope),
         targets="all" if clean else targets,
         group_size=a.group_size if a.scope == "group" and not clean else None,
-        defense=tuple(_defense_spec(name, s) for name in s.defense.names),
+        defense=defense,
         k=s.k,
         pool=s.pool if s.defense.names else None,
         ties="clean_first" if clean else s.ties,
         grade=s.grade,
     )
+
+
+def _aim(s: Settings, spec: RetrieverSpec, defense: tuple[DefenseSpec, ...]) -> Aim:
+    """What an attack is written against, without what does not move its texts."""
+    a = s.attack
+    known = defense if a.adaptive else ()
+    statistics = getattr(s.statistics, a.scope)
+    if spec.kind == "bm25" and all(d.name == "overlap" for d in known):  # computed, not searched for
+        return Aim(spec, a.max_tokens, statistics, a.budget if statistics == "live" else 1, known)
+    return Aim(spec, a.max_tokens, statistics, a.budget, known, s.k, s.pool if known else 0, s.ties)
 
 
 def _index_tokenizer(retriever: RetrieverSpec, own: str) -> str:
@@ -319,7 +343,9 @@ def _defense_spec(name: str, settings: Settings) -> DefenseSpec:
         parameters = (("threshold", d.near_threshold), ("copies", d.copies), *terms(d.near_similarity))
         return DefenseSpec(name, parameters, vectors(d.near_similarity))
     if name == "quota":
-        return DefenseSpec(name, (("quota", d.quota), ("poison_source", settings.attack.source)))
+        evading = settings.attack.wording == "optimal" and settings.attack.adaptive
+        source = OWN_SOURCES if evading else settings.attack.source
+        return DefenseSpec(name, (("quota", d.quota), ("poison_source", source)))
     from stressrag.plugins import entry_point_names
 
     if ":" not in name and name not in entry_point_names("defenses"):

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stressrag.attacks.optimal import Aim
 from stressrag.attacks.poison import AttackContext, group_names
 from stressrag.collection.model import Collection
 from stressrag.defenses.base import Defense, Pool
 from stressrag.defenses.similarity import Similarity, TermSimilarity, VectorSimilarity
 from stressrag.experiment.conditions import Condition, DefenseSpec, RetrieverSpec
 from stressrag.experiment.scenario import PoisonTable, Scenario, key
+from stressrag.experiment.system import RetrievalSystem, defended
 from stressrag.metrics.base import TopK
 from stressrag.metrics.evidence import STATES
 from stressrag.metrics.ranking import RankingQuality
@@ -74,8 +76,11 @@ class Engine:
             say(f"fitting {spec.label}")
             with self._clock(f"fit {spec.label}"):
                 self.retrievers[spec] = self._fit(spec)
+        self.defenses = {c.defense: [self._defense(d) for d in c.defense] for c in family}
         contexts = {
-            name: AttackContext(collection.corpus, self.queries, self._index(name))
+            name: AttackContext(
+                collection.corpus, self.queries, self._index(name), lambda aim: self._system(aim, say)
+            )
             for name in dict.fromkeys(c.recipe.index for c in family)
         }
         say("writing poison")
@@ -90,7 +95,6 @@ class Engine:
             for c in family
             if c.recipe.body in ("payload", "corpus_neutral") and not c.recipe.target
         }
-        self.defenses = {c.defense: [self._defense(d) for d in c.defense] for c in family}
         del self._collection  # workers need neither the texts nor the files
 
     def _index(self, tokenizer: str) -> TermIndex:
@@ -121,16 +125,27 @@ class Engine:
 
             return NearDuplicate(self._similarity(spec), parameters["threshold"], parameters["copies"])
         if spec.name == "quota":
-            from stressrag.defenses.quota import Quota
+            from stressrag.defenses.quota import OWN_SOURCES, Quota
 
             named = [str(m.get("source") or "") for m in self._collection.corpus.metadata]
-            numbers = {s: i for i, s in enumerate(dict.fromkeys([*named, parameters["poison_source"]])) if s}
+            poison = parameters["poison_source"]
+            known = dict.fromkeys([*named, *([] if poison == OWN_SOURCES else [poison])])
+            numbers = {s: i for i, s in enumerate(known) if s}
             sources = np.array([numbers.get(s, -1) for s in named], np.int64)
-            return Quota(sources, numbers[parameters["poison_source"]], parameters["quota"])
-        known = entry_point_names("defenses")
-        factory = import_target(spec.name, "defense") if ":" in spec.name else known[spec.name].load()
+            return Quota(sources, numbers.get(poison, -1), parameters["quota"])
+        installed = entry_point_names("defenses")
+        factory = import_target(spec.name, "defense") if ":" in spec.name else installed[spec.name].load()
         made: Defense = factory()
         return made
+
+    def _system(self, aim: Aim, say: Callable[[str], None]) -> RetrievalSystem:
+        """What a worst-case attack is written against."""
+        spec: RetrieverSpec = aim.retriever
+        leaves = [self.retrievers[leaf] for leaf in spec.leaves]
+        fusion = dict(spec.parameters) if spec.components else {}
+        if aim.defense not in self.defenses:
+            self.defenses[aim.defense] = [self._defense(d) for d in aim.defense]
+        return RetrievalSystem(aim, leaves, fusion, self.defenses[aim.defense], self.n_docs, say)
 
     def _similarity(self, spec: DefenseSpec) -> Similarity:
         if spec.similarity is None:
@@ -243,21 +258,8 @@ class Engine:
             self.n_docs,
             self.table.documents,
         )
-        rejecting = np.zeros(len(candidates), np.int64)
-        before = (pool.candidates.docs >= 0).sum(1)
-        for i, defense in enumerate(self.defenses[c.defense]):
-            last = i == len(c.defense) - 1
-            with self._clock(f"defend {c.defense[i].name}"):
-                after = defense.apply(pool, c.k if last else (c.pool or c.k))
-            left = (after.docs >= 0).sum(1)
-            if after.docs.shape[1] == pool.candidates.docs.shape[1]:
-                rejecting += before - left
-            pool, before = pool.with_candidates(after), left
-        final = Ranking.empty(len(candidates), c.k)
-        width = min(c.k, pool.candidates.docs.shape[1])
-        final.docs[:, :width] = pool.candidates.docs[:, :width]
-        final.scores[:, :width] = pool.candidates.scores[:, :width]
-        return final, rejecting
+        chain = self.defenses[c.defense]
+        return defended(chain, pool, c.k, c.pool or c.k, lambda name: self._clock(f"defend {name}"))
 
     # ---- rows --------------------------------------------------------------------------------
 

@@ -93,6 +93,43 @@ class LSA(VectorRetriever):
         counts.sort_indices()
         return self._project(self.tfidf_.transform(counts))
 
+    def term_vectors(self, terms: Sequence[str], beside: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What a document's vector is the sum of, before it is brought to length 1.
+
+        A document that holds term i ``t_i`` times beside a text has the direction of
+        ``rest + sum (1 + ln t_i) own_i``, over its terms with ``t_i`` above 0.
+
+        Parameters
+        ----------
+        terms : sequence of str
+            Terms that a writer may repeat.
+        beside : str
+            A further text in the document.
+
+        Returns
+        -------
+        own : float array (n_terms, n_components)
+            Zero for a term that the corpus does not know or that is a stop word.
+        rest : float array (n_components,)
+            Of the text's other terms.
+        held : int64 array (n_terms,)
+            How often the text holds each term.
+        """
+        m = len(terms)
+        if self.counter_ is None:
+            return np.zeros((m, 1)), np.zeros(1), np.zeros(m, np.int64)
+        number = self.counter_.vocabulary_
+        own = np.zeros((m, len(self.components_)))
+        for i, term in enumerate(terms):
+            if term in number:
+                own[i] = self.tfidf_.idf_[number[term]] * self.components_[:, number[term]]
+        counts = self.counter_.transform([beside])
+        held = np.array([int(counts[0, number[t]]) if t in number else 0 for t in terms], np.int64)
+        mine = [number[t] for t in terms if t in number]
+        others = ~np.isin(counts.indices, mine)
+        weights = (1 + np.log(counts.data[others])) * self.tfidf_.idf_[counts.indices[others]]
+        return own, self.components_[:, counts.indices[others]] @ weights, held
+
     def _project(self, counts: Any) -> np.ndarray:
         return np.ascontiguousarray(counts @ self.components_.T)  # row by row: no text moves another's bits
 

@@ -25,6 +25,7 @@ class Lucene:
     constant: float = 0.0
     prunable = True  # every weight is positive, so bounds on idf and length bound the score
     needs_average = False
+    concave = True  # in the term frequency: each further occurrence adds less
 
     def idf(self, n: Any, df: Any, average: Any = None) -> Floats:
         """Inverse document frequency; 0 where ``df`` is 0.
@@ -84,6 +85,7 @@ class L(Lucene):
     """rank-bm25's ``BM25L``, with the further factor ``tf`` that its code has and its paper does not."""
 
     delta: float = 0.5
+    concave = False
 
     def idf(self, n: Any, df: Any, average: Any = None) -> Floats:
         return np.where(df > 0, np.log(n + 1.0) - np.log(df + 0.5), 0.0)

@@ -67,6 +67,9 @@ class Attack:
     anchor: str = "query"
     terms: int | None = None
     strategy: str = "random"
+    wording: str = "once"
+    max_tokens: int = 100
+    adaptive: bool = True
     body: str = "payload"
     budget: int = 5
     scope: str = "isolated"
@@ -143,6 +146,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "retriever.similarity": ("cosine", "dot"),
     "attack.anchor": ("none", "query", "terms"),
     "attack.strategy": ("random", "idf"),
+    "attack.wording": ("once", "optimal"),
     "attack.body": ("none", "payload", "neutral", "corpus_neutral"),
     "attack.scope": ("isolated", "group", "multi"),
     "attack.payload_order": ("hashed", "cycle"),
@@ -173,6 +177,7 @@ BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "rrf.constant": (0, None),
     "rrf.depth": (1, 10_000),
     "attack.terms": (1, None),
+    "attack.max_tokens": (1, 100_000),
     "attack.snippet_tokens": (1, 1000),
     "attack.budget": (1, 10_000),
     "attack.group_size": (1, None),
