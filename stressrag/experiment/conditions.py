@@ -320,10 +320,14 @@ def _defense_spec(name: str, settings: Settings) -> DefenseSpec:
         return DefenseSpec(name, parameters, vectors(d.near_similarity))
     if name == "quota":
         return DefenseSpec(name, (("quota", d.quota), ("poison_source", settings.attack.source)))
+    if name in ("repetition", "perplexity"):
+        window = (("window", d.perplexity_window),) if name == "perplexity" else ()
+        return DefenseSpec(name, (("rate", d.filter_rate), *window, ("tokenizer", settings.bm25.tokenizer)))
     from stressrag.plugins import entry_point_names
 
     if ":" not in name and name not in entry_point_names("defenses"):
-        valid = {"overlap", "mmr", "near_duplicate", "quota", *entry_point_names("defenses")}
+        own = ("overlap", "mmr", "near_duplicate", "quota", "repetition", "perplexity")
+        valid = {*own, *entry_point_names("defenses")}
         raise StressragError(
             f"defense.names: no defense {name!r}; {nearest(name, valid)} or package.module:name"
         )

@@ -90,7 +90,8 @@ class Engine:
             for c in family
             if c.recipe.body in ("payload", "corpus_neutral") and not c.recipe.target
         }
-        self.defenses = {c.defense: [self._defense(d) for d in c.defense] for c in family}
+        made = {d: self._defense(d) for d in dict.fromkeys(d for c in family for d in c.defense)}
+        self.defenses = {c.defense: [made[d] for d in c.defense] for c in family}
         del self._collection  # workers need neither the texts nor the files
 
     def _index(self, tokenizer: str) -> TermIndex:
@@ -127,6 +128,16 @@ class Engine:
             numbers = {s: i for i, s in enumerate(dict.fromkeys([*named, parameters["poison_source"]])) if s}
             sources = np.array([numbers.get(s, -1) for s in named], np.int64)
             return Quota(sources, numbers[parameters["poison_source"]], parameters["quota"])
+        if spec.name == "repetition":
+            from stressrag.defenses.repetition import Repetition
+
+            texts = self._collection.corpus.texts
+            return Repetition(self._index(parameters["tokenizer"]), texts, parameters["rate"])
+        if spec.name == "perplexity":
+            from stressrag.defenses.perplexity import Perplexity
+
+            index, texts = self._index(parameters["tokenizer"]), self._collection.corpus.texts
+            return Perplexity(index, texts, parameters["rate"], parameters["window"])
         known = entry_point_names("defenses")
         factory = import_target(spec.name, "defense") if ":" in spec.name else known[spec.name].load()
         made: Defense = factory()
