@@ -96,7 +96,11 @@ class Drafts:
         writers = [self._writer(leaf, system) for leaf in system.leaves]
         full = [write(flat, system.aim.max_tokens) for write in writers]
         # Two documents in one text have to share the room, each beside the same payload.
-        half = [write(flat, self._half(system.aim.max_tokens, flat)) for write in writers] if len(writers) > 1 else []
+        half = (
+            [write(flat, self._half(system.aim.max_tokens, flat)) for write in writers]
+            if len(writers) > 1
+            else []
+        )
         rows = []
         for i, (_, terms) in enumerate(flat):
             once = " ".join(terms)
@@ -243,7 +247,7 @@ def _ascend(
     for _ in range(_SWEEPS):
         before = value
         for term in range(len(counts)):
-            levels = _LEVELS[_LEVELS <= room - (counts.sum() - counts[term])]
+            levels = _LEVELS[room - (counts.sum() - counts[term]) >= _LEVELS]
             if not len(levels):
                 continue
             trials = np.repeat(counts[None], len(levels), 0)

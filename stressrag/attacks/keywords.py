@@ -177,7 +177,5 @@ def _scores(weights: Floats, formula: Lucene, norms: Floats, counts: Ints, given
 
 def written(terms: Sequence[str], counts: Sequence[int]) -> str:
     """A text that holds each term so often, spread evenly rather than in runs."""
-    places = [
-        ((j + 0.5) / n, i) for i, n in enumerate(map(int, counts)) for j in range(n)
-    ]
+    places = [((j + 0.5) / n, i) for i, n in enumerate(map(int, counts)) for j in range(n)]
     return " ".join(terms[i] for _, i in sorted(places))

@@ -23,7 +23,6 @@ from stressrag.retrievers.ranking import Floats, Ints
 
 MOST_TERMS = 14
 """Known terms whose subsets are looked through against admission by coverage; of more the heaviest."""
-_SUBSETS = 3  # of these so many are drafted where every draft has to be searched for
 
 
 @dataclass(frozen=True)
@@ -65,20 +64,25 @@ class Outcome(NamedTuple):
     ----------
     first : int64 array (n,)
         Place of the first poison document in the final list, from 0; k where there is none.
-    count : int64 array (n,)
+    shown : int64 array (n,)
         Poison documents in it.
     """
 
     first: Ints
-    count: Ints
+    shown: Ints
 
 
 class System(Protocol):
     """A retriever with its defenses, as an attacker who owns a copy of it can use it."""
 
-    aim: Aim
-    leaves: Sequence[Retriever]
-    defenses: Sequence[Defense]
+    @property
+    def aim(self) -> Aim: ...
+
+    @property
+    def leaves(self) -> Sequence[Retriever]: ...
+
+    @property
+    def defenses(self) -> Sequence[Defense]: ...
 
     def outcome(self, queries: Sequence[str], documents: Sequence[Sequence[str]]) -> Outcome:
         """What becomes of each query when its row of documents is planted for it alone."""
@@ -194,7 +198,7 @@ class KeywordWriter:
         weights, given = self.weights(query, terms, payload)
         room = max_tokens or self.aim.max_tokens
         counts, score = best_counts(weights, self.bm25.weights_, self.average, room, given)
-        return written(terms, counts), score
+        return written(terms, counts.tolist()), score
 
 
 def with_payload(words: str, payload: str) -> str:
@@ -216,6 +220,8 @@ def _best(writer: KeywordWriter, system: System, target: Target, payload: str) -
     if not system.defenses:
         return writer.write(target.query, target.terms, payload)[0]
     terms, sets, limits = admitted(writer, system, target, payload)
+    if not len(sets):  # nothing passes
+        return " ".join(target.terms)
     best, best_score = "", -np.inf
     for subset, limit in zip(sets, limits, strict=True):
         if limit <= best_score:  # no document of this subset, nor of those after it, scores more
@@ -270,7 +276,7 @@ def _searched(system: System, targets: Sequence[Target], drafts: Drafts) -> list
     out, start = [], 0
     for some in written_for:
         rows = range(start, start + len(some))
-        best = max(rows, key=lambda r: (tried.count[r] > 0, tried.count[r], -tried.first[r], -r))
+        best = max(rows, key=lambda r: (tried.shown[r] > 0, tried.shown[r], -tried.first[r], -r))
         out.append(list(flat[best]))
         start += len(some)
     return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -48,6 +48,17 @@ class Defense(Protocol):
     def apply(self, pool: Pool, k: int) -> Ranking:
         """The candidates let through, in their new order; at least the first ``k`` must be final."""
         ...
+
+
+Judges = Literal["text", "above", "all"]
+"""What a defense's word on a candidate rests on: its own text, that and the candidates above it, or the whole
+pool. The first two reject candidates and leave the others in their order."""
+
+
+def judges(defense: Any) -> Judges:
+    """What a defense says of itself in an attribute ``judges``; ``all`` where it says nothing."""
+    said: Judges = getattr(defense, "judges", "all")
+    return said
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stressrag.defenses.base import Evasion, Pool, in_blocks, keep
+from stressrag.defenses.base import Evasion, Judges, Pool, in_blocks, keep
 from stressrag.defenses.similarity import Similarity
 from stressrag.retrievers.ranking import NO_DOC, Ranking
 
@@ -27,6 +27,7 @@ class NearDuplicate:
     """
 
     name = "near_duplicate"
+    judges: Judges = "above"
 
     def __init__(self, similarity: Similarity, threshold: float, copies: int):
         self.similarity, self.threshold, self.copies = similarity, threshold, copies

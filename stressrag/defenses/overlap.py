@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stressrag.defenses.base import Evasion, Pool, keep
+from stressrag.defenses.base import Evasion, Judges, Pool, keep
 from stressrag.retrievers.base import PoisonTexts, distinct
 from stressrag.retrievers.ranking import Floats, Ints, Ranking
 from stressrag.retrievers.weights import Lucene
@@ -28,6 +28,7 @@ class Overlap:
     """
 
     name = "overlap"
+    judges: Judges = "text"
 
     def __init__(self, index: TermIndex, tau: float):
         self.index, self.tau = index, tau
@@ -41,7 +42,7 @@ class Overlap:
         return Evasion(admits=self.admits)
 
     def admits(self, query: str, terms: Sequence[str], sets: np.ndarray, beside: str) -> np.ndarray:
-        """Which sets of terms, (n_sets, n_terms), stay below the threshold together with a text beside them."""
+        """Which sets of terms, (n_sets, n_terms), stay below the threshold beside a further text."""
         assert self.index.tokenizer is not None
         asked, idf = self._asked(query)
         place = {number: at for at, number in enumerate(asked.tolist())}

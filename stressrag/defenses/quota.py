@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stressrag.defenses.base import Evasion, Pool, keep
+from stressrag.defenses.base import Evasion, Judges, Pool, keep
 from stressrag.retrievers.ranking import NO_DOC, Ints, Ranking
 
 OWN_SOURCES = "*"
@@ -25,6 +25,7 @@ class Quota:
     """
 
     name = "quota"
+    judges: Judges = "above"
 
     def __init__(self, sources: Ints, poison: int, quota: int):
         self.sources, self.poison, self.quota = sources, poison, quota

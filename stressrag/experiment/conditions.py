@@ -149,7 +149,7 @@ class Condition:
             "retriever_settings": self.retriever.describe(),
             "attack_settings": {
                 **{k: v for k, v in asdict(r).items() if k in _ATTACK_SETTINGS and v is not None},
-                **_aim_settings(r.aim),
+                **_aim_settings(r.aim, self.defense),
             },
             "defense_settings": {d.name: _defense_settings(d) for d in self.defense},
         }
@@ -174,12 +174,21 @@ def poison_key(recipe: Recipe) -> str | None:
 _ATTACK_SETTINGS = ("payloads", "payload_order", "snippet_tokens", "tokenizer", "target")
 
 
-def _aim_settings(aim: Aim | None) -> dict[str, Any]:
+def _aim_settings(aim: Aim | None, defense: tuple[DefenseSpec, ...]) -> dict[str, Any]:
     """What a worst-case attack is written against, for records and labels."""
     if aim is None:
         return {}
-    against = {d.name: _defense_settings(d) for d in aim.defense}
-    return {"wording": "optimal", "max_tokens": aim.max_tokens} | ({"against": against} if against else {})
+    if aim.defense and aim.defense == defense:
+        against = "the defense"
+    else:
+        against = "+".join(_short(d) for d in aim.defense) or "none"
+    return {"wording": "optimal", "max_tokens": aim.max_tokens, "against": against}
+
+
+def _short(defense: DefenseSpec) -> str:
+    """A defense in a word: its name and its numbers."""
+    numbers = [f"{k}={v}" for k, v in defense.parameters if isinstance(v, int | float)]
+    return f"{defense.name}({','.join(numbers)})" if numbers else defense.name
 
 
 def _defense_settings(defense: DefenseSpec) -> dict[str, Any]:
@@ -346,10 +355,14 @@ def _defense_spec(name: str, settings: Settings) -> DefenseSpec:
         evading = settings.attack.wording == "optimal" and settings.attack.adaptive
         source = OWN_SOURCES if evading else settings.attack.source
         return DefenseSpec(name, (("quota", d.quota), ("poison_source", source)))
+    if name in ("repetition", "perplexity"):
+        window = (("window", d.perplexity_window),) if name == "perplexity" else ()
+        return DefenseSpec(name, (("rate", d.filter_rate), *window, ("tokenizer", settings.bm25.tokenizer)))
     from stressrag.plugins import entry_point_names
 
     if ":" not in name and name not in entry_point_names("defenses"):
-        valid = {"overlap", "mmr", "near_duplicate", "quota", *entry_point_names("defenses")}
+        own = ("overlap", "mmr", "near_duplicate", "quota", "repetition", "perplexity")
+        valid = {*own, *entry_point_names("defenses")}
         raise StressragError(
             f"defense.names: no defense {name!r}; {nearest(name, valid)} or package.module:name"
         )

@@ -15,21 +15,19 @@ from stressrag.attacks.optimal import Aim
 from stressrag.attacks.poison import AttackContext, group_names
 from stressrag.collection.model import Collection
 from stressrag.defenses.base import Defense, Pool
-from stressrag.defenses.similarity import Similarity, TermSimilarity, VectorSimilarity
 from stressrag.experiment.conditions import Condition, DefenseSpec, RetrieverSpec
+from stressrag.experiment.make_defense import make_defense
 from stressrag.experiment.scenario import PoisonTable, Scenario, key
 from stressrag.experiment.system import RetrievalSystem, defended
 from stressrag.metrics.base import TopK
 from stressrag.metrics.evidence import STATES
 from stressrag.metrics.ranking import RankingQuality
 from stressrag.metrics.registry import get_metrics
-from stressrag.plugins import entry_point_names, import_target
 from stressrag.records.schema import rankings_schema, records_schema
 from stressrag.retrievers.base import Retriever
 from stressrag.retrievers.bm25 import BM25
 from stressrag.retrievers.hybrid import fuse
 from stressrag.retrievers.ranking import Ranking
-from stressrag.retrievers.vectors import VectorRetriever
 from stressrag.text.eligible import LONG_QUERY
 from stressrag.text.index import TermIndex
 from stressrag.text.tokens import get_tokenizer
@@ -76,7 +74,8 @@ class Engine:
             say(f"fitting {spec.label}")
             with self._clock(f"fit {spec.label}"):
                 self.retrievers[spec] = self._fit(spec)
-        self.defenses = {c.defense: [self._defense(d) for d in c.defense] for c in family}
+        self._made: dict[DefenseSpec, Defense] = {}
+        self.defenses = {c.defense: self._chain(c.defense) for c in family}
         contexts = {
             name: AttackContext(
                 collection.corpus, self.queries, self._index(name), lambda aim: self._system(aim, say)
@@ -110,49 +109,19 @@ class Engine:
             return retriever.fit(self._collection.corpus, self._index(retriever.tokenizer))
         return retriever.fit(self._collection.corpus)
 
-    def _defense(self, spec: DefenseSpec) -> Defense:
-        parameters = dict(spec.parameters)
-        if spec.name == "overlap":
-            from stressrag.defenses.overlap import Overlap
-
-            return Overlap(self._index(parameters["tokenizer"]), parameters["tau"])
-        if spec.name == "mmr":
-            from stressrag.defenses.mmr import MMR
-
-            return MMR(self._similarity(spec), parameters["lambda"])
-        if spec.name == "near_duplicate":
-            from stressrag.defenses.near_duplicate import NearDuplicate
-
-            return NearDuplicate(self._similarity(spec), parameters["threshold"], parameters["copies"])
-        if spec.name == "quota":
-            from stressrag.defenses.quota import OWN_SOURCES, Quota
-
-            named = [str(m.get("source") or "") for m in self._collection.corpus.metadata]
-            poison = parameters["poison_source"]
-            known = dict.fromkeys([*named, *([] if poison == OWN_SOURCES else [poison])])
-            numbers = {s: i for i, s in enumerate(known) if s}
-            sources = np.array([numbers.get(s, -1) for s in named], np.int64)
-            return Quota(sources, numbers.get(poison, -1), parameters["quota"])
-        installed = entry_point_names("defenses")
-        factory = import_target(spec.name, "defense") if ":" in spec.name else installed[spec.name].load()
-        made: Defense = factory()
-        return made
+    def _chain(self, specs: tuple[DefenseSpec, ...]) -> list[Defense]:
+        """Some defenses in order, each made once."""
+        for spec in specs:
+            if spec not in self._made:
+                self._made[spec] = make_defense(spec, self._index, self._collection.corpus, self.retrievers)
+        return [self._made[spec] for spec in specs]
 
     def _system(self, aim: Aim, say: Callable[[str], None]) -> RetrievalSystem:
         """What a worst-case attack is written against."""
         spec: RetrieverSpec = aim.retriever
         leaves = [self.retrievers[leaf] for leaf in spec.leaves]
         fusion = dict(spec.parameters) if spec.components else {}
-        if aim.defense not in self.defenses:
-            self.defenses[aim.defense] = [self._defense(d) for d in aim.defense]
-        return RetrievalSystem(aim, leaves, fusion, self.defenses[aim.defense], self.n_docs, say)
-
-    def _similarity(self, spec: DefenseSpec) -> Similarity:
-        if spec.similarity is None:
-            return TermSimilarity(self._index(dict(spec.parameters)["tokenizer"]))
-        vectors = self.retrievers[spec.similarity]
-        assert isinstance(vectors, VectorRetriever)
-        return VectorSimilarity(vectors)
+        return RetrievalSystem(aim, leaves, fusion, self._chain(aim.defense), self.n_docs, say)
 
     @contextmanager
     def _clock(self, stage: str) -> Iterator[None]:

@@ -57,7 +57,8 @@ class RetrievalSystem:
             bad = docs >= self.n_docs
             first[rows] = np.where(bad.any(1), bad.argmax(1), self.aim.k)
             count[rows] = bad.sum(1)
-            self.say(f"writing worst-case poison: {min(start + _ROWS, len(queries))} of {len(queries)} drafts")
+            done = min(start + _ROWS, len(queries))
+            self.say(f"writing worst-case poison: {done} of {len(queries)} drafts")
         return Outcome(first, count)
 
     def _final(self, queries: list[str], documents: Sequence[Sequence[str]]) -> Ints:

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator
 from stressrag.experiment.conditions import Condition, RetrieverSpec
 
 _DEFENSES = {
-    "defense.tau": "overlap",
-    "defense.mmr_lambda": "mmr",
-    "defense.similarity": "mmr",
-    "defense.near_threshold": "near_duplicate",
-    "defense.near_similarity": "near_duplicate",
-    "defense.copies": "near_duplicate",
-    "defense.quota": "quota",
-    "attack.source": "quota",
+    "defense.tau": ("overlap",),
+    "defense.mmr_lambda": ("mmr",),
+    "defense.similarity": ("mmr",),
+    "defense.near_threshold": ("near_duplicate",),
+    "defense.near_similarity": ("near_duplicate",),
+    "defense.copies": ("near_duplicate",),
+    "defense.quota": ("quota",),
+    "attack.source": ("quota",),
+    "defense.filter_rate": ("repetition", "perplexity"),
+    "defense.perplexity_window": ("perplexity",),
 }
 _NODES = {"lsa": "retriever=lsa or hybrid", "dense": "retriever=dense", "rrf": "retriever=hybrid"}
 
@@ -44,8 +46,8 @@ def unused(words: Iterable[str], conditions: Iterable[Condition]) -> list[str]:
         key = word.lstrip("+").partition("=")[0]
         node = key.partition(".")[0]
         needs = missing.get(key) or ""
-        if key in _DEFENSES and _DEFENSES[key] not in defenses:
-            needs = f"defense={_DEFENSES[key]}"
+        if key in _DEFENSES and defenses.isdisjoint(_DEFENSES[key]):
+            needs = f"defense={' or '.join(_DEFENSES[key])}"
         elif node in _NODES and node != key and {"rrf": "hybrid"}.get(node, node) not in kinds:
             needs = _NODES[node]
         if needs:

@@ -144,6 +144,10 @@ def check(settings: Settings) -> None:
         )
     _check_attack(settings)
     check_retriever(settings)
+    if not 0 < settings.defense.filter_rate <= 50:
+        raise StressragError(
+            f"defense.filter_rate={settings.defense.filter_rate}: a percentage above 0 and at most 50"
+        )
     if settings.defense.names and settings.pool < settings.k:
         raise StressragError(
             f"pool={settings.pool} is below k={settings.k}; a defense needs at least k candidates"

@@ -101,6 +101,8 @@ class Defense:
     near_similarity: str = "tfidf"
     copies: int = 1
     quota: int = 3
+    filter_rate: float = 1.0
+    perplexity_window: int | None = None
 
 
 @dataclass
@@ -186,6 +188,7 @@ BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "defense.near_threshold": (0, None),
     "defense.copies": (1, None),
     "defense.quota": (1, None),
+    "defense.perplexity_window": (1, None),
 }
 
 TOKENIZERS: dict[str, tuple[str, ...]] = {

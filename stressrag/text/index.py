@@ -75,7 +75,8 @@ class TermIndex:
         self._numbers: defaultdict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
         lists = tokens if isinstance(tokens, list) else list(tokens)
-        terms, starts, self.lengths = self._read(lists)
+        terms, starts = self._read(lists)
+        self.lengths = np.diff(starts)
         self.n_docs, self.n_terms = len(lists), max(1, len(self._numbers))  # no matrix is without columns
         # SciPy's counting sort transposes with repetitions: within a term documents ascend, and the
         # occurrences in one document stand side by side.
@@ -115,22 +116,34 @@ class TermIndex:
         self._numbers = defaultdict(None, self._numbers)  # its factory is bound to the dict itself
         self._numbers.default_factory = self._numbers.__len__
 
-    def _read(self, lists: Sequence[Sequence[str]]) -> tuple[npt.NDArray[np.int32], Ints, Ints]:
-        """All term numbers in reading order, where each list starts (and the last ends), and the lengths."""
+    def _read(self, lists: Sequence[Sequence[str]]) -> tuple[npt.NDArray[np.int32], Ints]:
+        """All term numbers in reading order, and where each list starts (and the last ends)."""
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         # __missing__ numbers a new term in C, which makes this the whole cost of reading tokens.
         numbers = map(self._numbers.__getitem__, chain.from_iterable(lists))
         terms = np.fromiter(numbers, np.int32, int(lengths.sum()))
-        return terms, np.concatenate(([0], np.cumsum(lengths))), lengths
+        return terms, np.concatenate(([0], np.cumsum(lengths)))
+
+    def read(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int32], Ints]:
+        """Further texts, or the corpus's own again, as term numbers; unknown terms are numbered behind.
+
+        Returns
+        -------
+        terms : int32 array (n_tokens,)
+            All term numbers, one text after another.
+        starts : int64 array (n_texts + 1,)
+            Where each text starts, and the last ends.
+        """
+        assert self.tokenizer is not None
+        return self._read([self.tokenizer(t) for t in texts])
 
     def count(self, texts: Sequence[str]) -> Counts:
         """Term counts of further texts; unknown terms are numbered behind the corpus's own."""
-        assert self.tokenizer is not None
-        terms, starts, lengths = self._read([self.tokenizer(t) for t in texts])
+        terms, starts = self.read(texts)
         shape = (len(texts), max(1, len(self._numbers)))
         counts = sp.csr_matrix((np.ones(len(terms), np.int32), terms, starts), shape)
         counts.sum_duplicates()
-        return Counts(counts.indptr.astype(np.int64), counts.indices, counts.data, lengths)
+        return Counts(counts.indptr.astype(np.int64), counts.indices, counts.data, np.diff(starts))
 
     def query_terms(self, query: str, *, unique: bool) -> Ints:
         """Term numbers of a query in its own order; unknown terms get numbers too.

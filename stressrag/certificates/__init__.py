@@ -1,0 +1,1 @@
+"""Certificates: queries that provably no keyword document can enter."""

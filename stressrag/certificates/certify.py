@@ -1,0 +1,328 @@
+"""Certificates: no document with only these of a query's terms can enter the top k, whatever else it holds.
+
+A planted document enters a list of k only when fewer than k clean documents stay above it. So it cannot where
+k of them, all let through by the defense, are sure to score more than it can; nor where so many as the pool
+holds do, because then no defense sees it. What a clean document is sure of, and what a planted one can reach,
+is ``keyword_bound`` for BM25; in a hybrid it is the reciprocal ranks that follow: a clean document
+falls by at most P places in each list, and the planted one may come first in every list without a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stressrag.certificates.keyword_bound import KeywordBound, QueryBound
+from stressrag.defenses.base import Defense, Pool, evasion_of, judges
+from stressrag.errors import StressragError
+from stressrag.experiment.system import defended
+from stressrag.retrievers.base import PoisonTexts, Retriever
+from stressrag.retrievers.bm25 import BM25
+from stressrag.retrievers.hybrid import fuse
+from stressrag.retrievers.ranking import NO_DOC, Floats, Ints, Ranking
+
+_SLACK = 1e-9  # of a score: rounding of sums in another order; 12 digits are kept of fused ones
+_SUBSETS = 12  # terms whose subsets are looked through against admission
+
+
+class _Clean(NamedTuple):
+    """A query's clean candidates, which of them a defense lets through, and each leaf's clean ranking.
+
+    Attributes
+    ----------
+    docs : int64 array (n_docs,)
+    admitted : bool array (n_docs,) or None
+        ``None`` where the defense's word on a clean document may change with the poison.
+    lists : list of (int64 array, float array)
+        Documents and scores by leaf, best first.
+    """
+
+    docs: Ints
+    admitted: np.ndarray | None
+    lists: list[tuple[Ints, Floats]]
+
+
+class Certifier:
+    """Certifies queries of one system against planted keyword documents.
+
+    Parameters
+    ----------
+    leaves : sequence of Retriever
+        What searches, fitted; at least one must be BM25.
+    fusion : mapping
+        ``constant`` and ``depth`` of a hybrid, else empty.
+    defenses : sequence of Defense
+        In order.
+    statistics : {"live", "frozen"}
+        Of the index that the documents enter.
+    copies : int
+        P, the documents planted together.
+    k, pool : int
+        Length of the list to keep clean and of the pool that defenses see.
+    max_tokens : int, optional
+        Longest planted document; ``None`` for any length.
+
+    Attributes
+    ----------
+    reason : str or None
+        Why nothing can be certified, where that is so.
+    """
+
+    def __init__(
+        self,
+        leaves: Sequence[Retriever],
+        fusion: Mapping[str, Any],
+        defenses: Sequence[Defense],
+        *,
+        statistics: str,
+        copies: int,
+        k: int,
+        pool: int,
+        max_tokens: int | None = None,
+    ):
+        self.leaves, self.fusion, self.defenses = tuple(leaves), dict(fusion), tuple(defenses)
+        self.copies, self.k = copies, k
+        self.pool = max(pool, k) if defenses else k
+        self.live = statistics == "live"
+        self.bounds = [
+            KeywordBound(x, statistics, copies, max_tokens) if isinstance(x, BM25) else None for x in leaves
+        ]
+        self.reason = self._reason()
+        self.admits = [e.admits for e in map(evasion_of, self.defenses) if e and e.admits]
+
+    def _reason(self) -> str | None:
+        known = [b for b in self.bounds if b]
+        if not known:
+            return "the retriever has no bound: a keyword document can be as near a query as any other"
+        if len(self.leaves) > 1 and self.live:
+            moving = [x for x in self.leaves if not isinstance(x, BM25) and getattr(x, "mode", "") == "refit"]
+            if moving or any(not isinstance(x, BM25) and "frozen" not in x.knows for x in self.leaves):
+                return "a retriever of the hybrid scores clean documents anew with every poison document"
+        return next((b.reason for b in known if b.reason), None)
+
+    # ---- questions -------------------------------------------------------------------------------
+
+    def certified(self, queries: Sequence[str], terms: Sequence[Sequence[Sequence[str]]]) -> list[np.ndarray]:
+        """Whether no documents of given terms can enter a query's list.
+
+        Parameters
+        ----------
+        queries : sequence of str
+            Query texts.
+        terms : sequence of lists of term lists
+            For each query some sets of its terms.
+
+        Returns
+        -------
+        list of bool array (n_sets,)
+            Of each query. A set without any term that the query asks for is certified.
+        """
+        out = []
+        for query, some, clean in zip(queries, terms, self._clean(queries), strict=True):
+            sides = self._sides(query, clean)
+            sets = [sides.mask(names, self._numbers()) for names in some]
+            # Each set is bounded by the strongest part of it that admission lets pass.
+            owner, parts = self._parts(query, sets, sides)
+            safe = sides.safe(parts, np.array(sets)[owner]) if len(parts) else np.ones(0, bool)
+            out.append(np.array([safe[owner == i].all() for i in range(len(sets))], bool))
+        return out
+
+    def fewest(self, queries: Sequence[str], most: int) -> Ints:
+        """Of each query the smallest n such that documents with some n of its terms may enter.
+
+        Returns
+        -------
+        int64 array (n_queries,)
+            From 1 to ``most``; ``most + 1`` where no ``most`` terms suffice. Sound: with fewer, no choice
+            of terms enters.
+        """
+        out = np.full(len(queries), most + 1)
+        for row, (query, clean) in enumerate(zip(queries, self._clean(queries), strict=True)):
+            sides = self._sides(query, clean)
+            for n in range(1, most + 1):
+                if not self._worst(query, n, sides):
+                    out[row] = n
+                    break
+        return out
+
+    # ---- one query -------------------------------------------------------------------------------
+
+    def _numbers(self) -> Mapping[str, int]:
+        bm25 = next(b.bm25 for b in self.bounds if b)
+        return bm25.index_.vocabulary
+
+    def _worst(self, query: str, n: int, sides: _Sides) -> bool:
+        """Whether no choice of ``n`` terms can enter."""
+        size = len(sides.first.terms)
+        if n >= size:
+            sets = np.ones((1, size), bool)
+        else:
+            sets = np.zeros((1, size), bool)
+            sets[0, np.argsort(-sides.first.high, kind="stable")[:n]] = True
+        if self.admits and size <= _SUBSETS:
+            every = (np.arange(1, 2**size)[:, None] >> np.arange(size)) % 2 == 1
+            every = every[every.sum(1) <= n]
+            sets = every[self._pass(query, every, sides)]
+            if not len(sets):
+                return True
+        return bool(sides.safe(sets, None, n).all())
+
+    def _parts(self, query: str, sets: Sequence[np.ndarray], sides: _Sides) -> tuple[Ints, np.ndarray]:
+        """Parts of some sets of terms that admission lets pass, and the set of each."""
+        size = len(sides.first.terms)
+        owner, parts = [], []
+        for i, held in enumerate(sets):
+            places = np.flatnonzero(held)
+            some = np.zeros((1, size), bool)
+            some[0, places] = True
+            if self.admits and 0 < len(places) <= _SUBSETS:
+                every = (np.arange(1, 2 ** len(places))[:, None] >> np.arange(len(places))) % 2 == 1
+                some = np.zeros((len(every), size), bool)
+                some[:, places] = every
+                some = some[self._pass(query, some, sides)]
+            owner += [i] * len(some)
+            parts.append(some)
+        return np.array(owner, np.int64), np.concatenate(parts) if parts else np.zeros((0, size), bool)
+
+    def _pass(self, query: str, sets: np.ndarray, sides: _Sides) -> np.ndarray:
+        """Which sets of terms admission lets pass."""
+        names = [sides.names[t] for t in sides.first.terms.tolist()]
+        out = np.ones(len(sets), bool)
+        for admits in self.admits:
+            out &= admits(query, names, sets, "")
+        return out
+
+    def _sides(self, query: str, clean: _Clean) -> _Sides:
+        return _Sides(self, query, clean)
+
+    def _clean(self, queries: Sequence[str]) -> list[_Clean]:
+        """Each query's clean candidates to hold against, and what the defense makes of the pool."""
+        width = self.fusion["depth"] if self.fusion else self.pool + (50 if self.live else 0)
+        found = [leaf.search(list(queries), width) for leaf in self.leaves]
+        if self.fusion:
+            ranking = fuse(found, self.pool, self.fusion["constant"], len(self.leaves[0].corpus_))
+            docs = [np.unique(np.concatenate([r.docs[i] for r in found])) for i in range(len(queries))]
+            docs = [d[d != NO_DOC] for d in docs]
+        else:
+            ranking, docs = found[0].top(self.pool), [found[0].row(i)[0] for i in range(len(queries))]
+        rows = [[r.row(i) for r in found] for i in range(len(queries))]
+        kinds = {judges(d) for d in self.defenses}
+        moves = self.live or bool(self.fusion)  # then clean documents may change places among themselves
+        if "all" in kinds or ("above" in kinds and moves):
+            return [_Clean(d, None, lists) for d, lists in zip(docs, rows, strict=True)]
+        through = self._through(queries, ranking)
+        out = []
+        for i, here in enumerate(docs):
+            refused = np.setdiff1d(ranking.docs[i], through.docs[i])
+            beyond = ~np.isin(here, ranking.docs[i])
+            admitted = ~np.isin(here, refused) & ~(beyond & bool(self.defenses))
+            out.append(_Clean(here, admitted, rows[i]))
+        return out
+
+    def _through(self, queries: Sequence[str], ranking: Ranking) -> Ranking:
+        if not self.defenses:
+            return ranking
+        pool = Pool(list(queries), ranking, len(self.leaves[0].corpus_), PoisonTexts([]))
+        return defended(self.defenses, pool, self.pool, self.pool)[0]
+
+
+class _Sides:
+    """A query's two sides: what planted documents can reach and what clean ones are sure of."""
+
+    def __init__(self, certifier: Certifier, query: str, clean: _Clean):
+        self.certifier, self.clean = certifier, clean
+        self.bounds: list[QueryBound | None] = [b and b.of(query, clean.docs) for b in certifier.bounds]
+        self.first = next(b for b in self.bounds if b)
+        index = self.first.bound.bm25.index_
+        assert index.tokenizer is not None
+        self.names = {index.vocabulary[t]: t for t in index.tokenizer(query)}
+
+    def mask(self, names: Sequence[str], numbers: Mapping[str, int]) -> np.ndarray:
+        """Which of the query's terms have one of these names, (n_terms,)."""
+        return np.isin(self.first.terms, [numbers[t] for t in names if t in numbers])
+
+    def safe(self, sets: np.ndarray, planted: np.ndarray | None, n: int = 0) -> np.ndarray:
+        """Whether no document with these terms enters, (n_sets,).
+
+        Parameters
+        ----------
+        sets : bool array (n_sets, n_terms)
+            What the document in question holds.
+        planted : bool array (n_sets, n_terms) or None
+            What any of the documents planted with it may hold; ``None`` for any ``n`` terms.
+        """
+        out = np.ones(len(sets), bool)
+        step = max(1, 4_000_000 // max(1, len(self.first.bound.cells[0]) * max(1, len(self.clean.docs))))
+        for start in range(0, len(sets), step):
+            rows = slice(start, start + step)
+            here = None if planted is None else planted[rows]
+            reach, sure = self._scores(sets[rows], here, n)
+            out[rows] = self._above(reach, sure).all(1) | ~sets[rows].any(1)
+        return out
+
+    def _scores(self, sets: np.ndarray, planted: np.ndarray | None, n: int) -> tuple[Floats, Floats]:
+        """What is reached, (n_sets, n_cells), and what is sure, (n_sets, n_cells, n_docs)."""
+        pairs = [None if b is None else self._of(b, sets, planted, n) for b in self.bounds]
+        if not self.certifier.fusion:
+            assert pairs[0] is not None
+            return pairs[0]
+        constant, depth = self.certifier.fusion["constant"], self.certifier.fusion["depth"]
+        copies = self.certifier.copies
+        shape = next(p[1].shape for p in pairs if p)
+        reach, sure = np.zeros(shape[:2]), np.zeros(shape)
+        for bound, pair, found in zip(self.bounds, pairs, self.clean.lists, strict=True):
+            if pair is None or bound is None:
+                reach += 1.0 / (constant + 1)
+                sure += _reciprocal(_ranks(found[0], self.clean.docs, depth) + copies, constant, depth)
+                continue
+            above = (pair[1] > pair[0][..., None] * (1 + _SLACK)).sum(2)
+            reach += _reciprocal(above + 1, constant, depth)
+            sure += _reciprocal(_lowest(bound, pair[1], found[1], depth) + copies, constant, depth)
+        return reach, sure
+
+    def _of(
+        self, bound: QueryBound, sets: np.ndarray, planted: np.ndarray | None, n: int
+    ) -> tuple[Floats, Floats]:
+        if planted is None:
+            lower = bound.lower_worst(n)
+            return bound.upper(sets), np.broadcast_to(lower, (len(sets), *lower.shape))
+        return bound.upper(sets), bound.lower(planted)
+
+    def _above(self, reach: Floats, sure: Floats) -> np.ndarray:
+        """Whether enough clean documents stay above, (n_sets, n_cells)."""
+        c = self.certifier
+        over = sure > (reach + _SLACK * np.maximum(1.0, reach))[..., None]
+        enough = np.zeros(reach.shape, bool)
+        if c.defenses:
+            enough |= over.sum(2) >= c.pool
+        if self.clean.admitted is not None:
+            enough |= over[..., self.clean.admitted].sum(2) >= c.k
+        return enough
+
+
+def _reciprocal(ranks: Ints, constant: float, depth: int) -> Floats:
+    return np.where(ranks <= depth, 1.0 / (constant + ranks), 0.0)
+
+
+def _ranks(found: Ints, docs: Ints, depth: int) -> Ints:
+    """The clean ranks of some documents, from 1; beyond the depth where they are not in the list."""
+    order = {d: i + 1 for i, d in enumerate(found.tolist())}
+    return np.array([order.get(d, depth + 1) for d in docs.tolist()], np.int64)
+
+
+def _lowest(bound: QueryBound, lower: Floats, scores: Floats, depth: int) -> Ints:
+    """The lowest rank among clean documents that each may come to, (n_sets, n_cells, n_docs).
+
+    A document outranks another for certain only if it is sure of more than the other can reach. Those
+    beyond the clean list can reach its last score, raised as far as the statistics can raise any.
+    """
+    higher, raised = bound.higher()
+    beyond = raised * scores[-1] if len(scores) >= depth else np.full(len(raised), -np.inf)
+    out = np.empty(lower.shape, np.int64)
+    for cell, reach in enumerate(np.sort(higher, axis=1)):
+        least = lower[:, cell] * (1 - _SLACK)
+        rivals = len(reach) - np.searchsorted(reach, least, "left")  # itself among them
+        out[:, cell] = np.where(least > beyond[cell], rivals, depth + 1)
+    return out

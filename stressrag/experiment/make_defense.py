@@ -1,0 +1,83 @@
+"""From the value that names a defense to the defense, fitted to a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from stressrag.collection.model import Corpus
+from stressrag.defenses.base import Defense
+from stressrag.defenses.similarity import Similarity, TermSimilarity, VectorSimilarity
+from stressrag.experiment.conditions import DefenseSpec, RetrieverSpec
+from stressrag.plugins import entry_point_names, import_target
+from stressrag.retrievers.base import Retriever
+from stressrag.retrievers.vectors import VectorRetriever
+from stressrag.text.index import TermIndex
+
+
+def make_defense(
+    spec: DefenseSpec,
+    index: Callable[[str], TermIndex],
+    corpus: Corpus,
+    retrievers: Mapping[RetrieverSpec, Retriever],
+) -> Defense:
+    """The defense that a value names.
+
+    Parameters
+    ----------
+    spec : DefenseSpec
+        Its name and parameters.
+    index : callable
+        The corpus's term index under a tokenizer's name.
+    corpus : Corpus
+        The clean documents.
+    retrievers : mapping
+        Fitted, the one whose vectors a similarity needs among them.
+    """
+    parameters = dict(spec.parameters)
+
+    def similarity() -> Similarity:
+        if spec.similarity is None:
+            return TermSimilarity(index(parameters["tokenizer"]))
+        vectors = retrievers[spec.similarity]
+        assert isinstance(vectors, VectorRetriever)
+        return VectorSimilarity(vectors)
+
+    if spec.name == "overlap":
+        from stressrag.defenses.overlap import Overlap
+
+        return Overlap(index(parameters["tokenizer"]), parameters["tau"])
+    if spec.name == "mmr":
+        from stressrag.defenses.mmr import MMR
+
+        return MMR(similarity(), parameters["lambda"])
+    if spec.name == "near_duplicate":
+        from stressrag.defenses.near_duplicate import NearDuplicate
+
+        return NearDuplicate(similarity(), parameters["threshold"], parameters["copies"])
+    if spec.name == "quota":
+        return _quota(corpus, parameters["poison_source"], parameters["quota"])
+    if spec.name == "repetition":
+        from stressrag.defenses.repetition import Repetition
+
+        return Repetition(index(parameters["tokenizer"]), corpus.texts, parameters["rate"])
+    if spec.name == "perplexity":
+        from stressrag.defenses.perplexity import Perplexity
+
+        words = index(parameters["tokenizer"])
+        return Perplexity(words, corpus.texts, parameters["rate"], parameters["window"])
+    installed = entry_point_names("defenses")
+    factory = import_target(spec.name, "defense") if ":" in spec.name else installed[spec.name].load()
+    made: Defense = factory()
+    return made
+
+
+def _quota(corpus: Corpus, poison: str, quota: int) -> Defense:
+    from stressrag.defenses.quota import OWN_SOURCES, Quota
+
+    named = [str(m.get("source") or "") for m in corpus.metadata]
+    known = dict.fromkeys([*named, *([] if poison == OWN_SOURCES else [poison])])
+    numbers = {source: i for i, source in enumerate(known) if source}
+    sources = np.array([numbers.get(s, -1) for s in named], np.int64)
+    return Quota(sources, numbers.get(poison, -1), quota)
