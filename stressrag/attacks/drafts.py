@@ -59,7 +59,10 @@ class Drafts:
 
     def of(self, system: System, targets: Sequence[Target]) -> list[list[Draft]]:
         """The drafts of each target, at least one, the likeliest first."""
+        from stressrag.attacks.optimal import holders, planted
+
         evasions = [e for e in map(evasion_of, system.defenses) if e]
+        counts = holders(system.aim)
         subsets = [self._subsets(system, t) for t in targets]
         wordings = self._wordings(system, targets, subsets)
         out = []
@@ -67,7 +70,7 @@ class Drafts:
             if any(e.natural for e in evasions):
                 found = [*found, *self._natural(target, system.aim.max_tokens)]
             found = list(dict.fromkeys(found))
-            drafts = [self._copies(target, words) for words in found]
+            drafts = [planted(target, words, n) for words in found for n in counts]
             if len(target.payloads) > 1 and (len(found) > 1 or any(e.differing for e in evasions)):
                 drafts += self._different(target, found)
             out.append(drafts)
@@ -215,10 +218,6 @@ class Drafts:
                     found.append(words[max(0, at - max(_WINDOWS)) : at + max(_WINDOWS) + 1])
             self._neighbors[term] = found
         return self._neighbors[term]
-
-    @staticmethod
-    def _copies(target: Target, words: str) -> Draft:
-        return tuple(f"{words} {p}".strip() for p in target.payloads)
 
     def _different(self, target: Target, found: Sequence[str]) -> list[Draft]:
         """Documents of different wordings: in turn those found, and the terms in other selections."""

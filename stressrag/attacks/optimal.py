@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from stressrag.attacks.bodies import NEUTRAL
 from stressrag.attacks.drafts import Draft, Drafts
 from stressrag.attacks.keywords import Given, best_counts, water_filling, written
 from stressrag.defenses.base import Defense, evasion_of
@@ -122,12 +123,10 @@ def worst_documents(system: System, targets: Sequence[Target], drafts: Drafts) -
                 f"attack.max_tokens={system.aim.max_tokens}: no room for terms beside a payload of "
                 f"{drafts.length(longest)} tokens; set more, or attack.body=none"
             )
-    if exact(system):
-        bm25 = system.leaves[0]
-        assert isinstance(bm25, BM25)
-        writer = KeywordWriter(bm25, system.aim)
-        return [_exact(writer, system, t) for t in targets]
-    return _searched(system, targets, drafts)
+    some = _exact(system, targets) if exact(system) else drafts.of(system, targets)
+    if all(len(of_one) == 1 for of_one in some):
+        return [list(of_one[0]) for of_one in some]
+    return _searched(system, targets, some)
 
 
 def exact(system: System) -> bool:
@@ -145,11 +144,15 @@ class KeywordWriter:
         Fitted.
     aim : Aim
         Gives length, statistics and copies.
+    holders : int, optional
+        How many of the copies hold the terms; all by default.
     """
 
-    def __init__(self, bm25: BM25, aim: Aim):
-        self.bm25, self.aim = bm25, aim
+    def __init__(self, bm25: BM25, aim: Aim, holders: int | None = None):
+        self.bm25, self.aim, self.holders = bm25, aim, holders or aim.copies
         self.live = aim.statistics == "live"
+        decoy = 0 if self.holders == aim.copies else len(bm25.index_.tokenizer(NEUTRAL))  # type: ignore[misc]
+        self.beside = (aim.copies - self.holders) * decoy  # tokens of documents without the terms
 
     def weights(self, query: str, terms: Sequence[str], payload: str = "") -> tuple[Floats, Given]:
         """What each term adds to a score per unit of its frequency part, and what the payload brings.
@@ -166,10 +169,10 @@ class KeywordWriter:
         both = np.concatenate((numbers, beside))
         df, there = b.known_df(both), b.statistics_
         if self.live:
-            df = df + self.aim.copies
+            df = df + self.holders
             new = np.unique(np.concatenate((both, counts.terms)))
-            length = self.aim.copies * int(counts.lengths[0])
-            repeated = np.repeat(new, self.aim.copies)
+            length = self.holders * int(counts.lengths[0]) + self.beside
+            repeated = np.repeat(new, self.holders)
             there = b.with_poison(there, repeated, self.aim.copies, length)
         idf = b.weights_.idf(there.n_docs, df, b.average_idf(there))
         place = np.minimum(np.searchsorted(asked, both), max(len(asked) - 1, 0))
@@ -189,7 +192,8 @@ class KeywordWriter:
         s = self.bm25.statistics_
         if not self.live:
             return np.full(len(lengths), s.average_length)
-        return np.asarray((s.length + self.aim.copies * lengths) / (s.n_docs + self.aim.copies))
+        length = s.length + self.holders * lengths + self.beside
+        return np.asarray(length / (s.n_docs + self.aim.copies))
 
     def write(
         self, query: str, terms: Sequence[str], payload: str = "", max_tokens: int | None = None
@@ -201,18 +205,36 @@ class KeywordWriter:
         return written(terms, counts.tolist()), score
 
 
-def with_payload(words: str, payload: str) -> str:
-    """A document."""
-    return f"{words} {payload}".strip()
+def planted(target: Target, words: str, holders: int) -> Draft:
+    """The documents of a target: so many hold the words beside their payload, the others none of them.
+
+    Under live statistics every document that holds a term makes it less telling, so that one among decoys
+    may do better than as many as the budget allows.
+    """
+    rest = [p or NEUTRAL for p in target.payloads[holders:]]
+    return (*(f"{words} {p}".strip() for p in target.payloads[:holders]), *rest)
 
 
-def _exact(writer: KeywordWriter, system: System, target: Target) -> list[str]:
-    """Copies of the best document, one per payload."""
-    found: dict[str, str] = {}
-    for payload in target.payloads:
-        if payload not in found:
-            found[payload] = _best(writer, system, target, payload)
-    return [with_payload(found[p], p) for p in target.payloads]
+def holders(aim: Aim) -> list[int]:
+    """How many of the documents may be the ones that hold the terms."""
+    return sorted({1, aim.copies}) if aim.statistics == "live" else [aim.copies]
+
+
+def _exact(system: System, targets: Sequence[Target]) -> list[list[Draft]]:
+    """Copies of the best document, as many as the aim has or one among decoys."""
+    bm25 = system.leaves[0]
+    assert isinstance(bm25, BM25)
+    writers = {n: KeywordWriter(bm25, system.aim, n) for n in holders(system.aim)}
+    out = []
+    for target in targets:
+        some: dict[Draft, None] = {}
+        for n, writer in writers.items():
+            words = {p: _best(writer, system, target, p) for p in dict.fromkeys(target.payloads)}
+            n = n if system.aim.statistics == "live" else len(target.payloads)
+            docs = [planted(target, words[p], n)[at] for at, p in enumerate(target.payloads)]
+            some[tuple(docs)] = None
+        out.append(list(some))
+    return out
 
 
 def _best(writer: KeywordWriter, system: System, target: Target, payload: str) -> str:
@@ -267,14 +289,15 @@ def admitted(
     return terms, [np.flatnonzero(m) for m in masks[order]], limits[order] * (1 + 1e-12)
 
 
-def _searched(system: System, targets: Sequence[Target], drafts: Drafts) -> list[list[str]]:
-    """The best of many drafts, each tried in the system."""
-    written_for = drafts.of(system, targets)
-    queries = [t.query for t, some in zip(targets, written_for, strict=True) for _ in some]
-    flat: list[Draft] = [draft for some in written_for for draft in some]
+def _searched(
+    system: System, targets: Sequence[Target], drafts: Sequence[Sequence[Draft]]
+) -> list[list[str]]:
+    """The best of each target's drafts, each tried in the system."""
+    queries = [t.query for t, some in zip(targets, drafts, strict=True) for _ in some]
+    flat: list[Draft] = [draft for some in drafts for draft in some]
     tried = system.outcome(queries, flat)
     out, start = [], 0
-    for some in written_for:
+    for some in drafts:
         rows = range(start, start + len(some))
         best = max(rows, key=lambda r: (tried.shown[r] > 0, tried.shown[r], -tried.first[r], -r))
         out.append(list(flat[best]))

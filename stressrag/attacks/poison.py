@@ -67,11 +67,14 @@ class Poison:
         Share of the query's eligible terms that the anchor holds.
     notes : dict
         What did not go as asked, counted (``fewer_terms``, ``no_terms``, ``short_snippets``, …).
+    known : list of list of str, optional
+        The terms that a worst-case attacker knows of each query.
     """
 
     texts: list[list[str]]
     coverage: np.ndarray
     notes: Mapping[str, int]
+    known: list[list[str]] | None = None
 
 
 @dataclass(eq=False)
@@ -179,7 +182,8 @@ def _worst_case(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
         targets.append(Victim(query, known, [text for text, _ in found]))
     texts = worst_documents(context.system(recipe.aim), targets, Drafts(context.index, context.corpus))
     notes["empty_texts"] += sum(text == "" for row in texts for text in row)
-    return Poison(texts, np.array(coverage), {k: v for k, v in sorted(notes.items()) if v})
+    counted = {k: v for k, v in sorted(notes.items()) if v}
+    return Poison(texts, np.array(coverage), counted, [t.terms for t in targets])
 
 
 def _anchor(recipe: Recipe, context: AttackContext) -> Callable[[str, str, Sequence[str]], Any]:

@@ -16,7 +16,6 @@ import numpy as np
 
 from stressrag.certificates.keyword_bound import KeywordBound, QueryBound
 from stressrag.defenses.base import Defense, Pool, evasion_of, judges
-from stressrag.errors import StressragError
 from stressrag.experiment.system import defended
 from stressrag.retrievers.base import PoisonTexts, Retriever
 from stressrag.retrievers.bm25 import BM25
@@ -233,7 +232,9 @@ class _Sides:
 
     def __init__(self, certifier: Certifier, query: str, clean: _Clean):
         self.certifier, self.clean = certifier, clean
-        self.bounds: list[QueryBound | None] = [b and b.of(query, clean.docs) for b in certifier.bounds]
+        self.bounds: list[QueryBound | None] = [
+            b.of(query, clean.docs) if b else None for b in certifier.bounds
+        ]
         self.first = next(b for b in self.bounds if b)
         index = self.first.bound.bm25.index_
         assert index.tokenizer is not None

@@ -1,4 +1,4 @@
-"""What BM25 can give at most to a document that holds only some of a query's terms, and at least to clean ones.
+"""What BM25 gives at most to a document with only some of a query's terms, and at least to clean ones.
 
 Frozen statistics: with shares of its length a document scores ``(k1 + 1) sum w_i a_i / (a_i + c)``, and
 ``c >= k1 b / average`` however long it is, so that water-filling (``attacks.keywords``) bounds it.
@@ -50,21 +50,22 @@ class KeywordBound:
         if not formula.concave and max_tokens is None:
             self.reason = "BM25L as rank-bm25 codes it grows without limit; set attack.max_tokens"
         elif formula.needs_average and self.live:
-            self.reason = "Okapi's floor moves with every new word of the poison; statistics=frozen has a bound"
+            self.reason = "Okapi's floor moves with every new word of the poison; use statistics=frozen"
 
     @cached_property
     def cells(self) -> tuple[Floats, Floats]:
         """Lower and upper ends of the cells of A, (n_cells,)."""
         s = self.bm25.statistics_
         if not self.live:
-            return np.array([s.average_length]), np.array([s.average_length])
+            here: Floats = np.array([s.average_length])
+            return here, here
         n, p = s.n_docs + self.copies, self.copies
         low = (s.length + 1) / n  # all others may be empty
         high = np.inf if self.max_tokens is None else (s.length + p * self.max_tokens) / n
         count = int(np.ceil(np.log(min(high / low, _FAR)) / np.log(_STEP)))
-        borders = low * _STEP ** np.arange(max(1, count) + 1)
+        borders = np.float64(low) * _STEP ** np.arange(max(1, count) + 1)
         borders[-1] = high
-        return borders[:-1], borders[1:]
+        return np.asarray(borders[:-1]), np.asarray(borders[1:])
 
     def of(self, query: str, docs: Ints) -> QueryBound:
         """The bounds of one query against some clean documents."""

@@ -253,13 +253,19 @@ def condition(settings: Settings) -> Condition:
 
 
 def _aim(s: Settings, spec: RetrieverSpec, defense: tuple[DefenseSpec, ...]) -> Aim:
-    """What an attack is written against, without what does not move its texts."""
+    """What an attack is written against."""
     a = s.attack
     known = defense if a.adaptive else ()
     statistics = getattr(s.statistics, a.scope)
-    if spec.kind == "bm25" and all(d.name == "overlap" for d in known):  # computed, not searched for
-        return Aim(spec, a.max_tokens, statistics, a.budget if statistics == "live" else 1, known)
-    return Aim(spec, a.max_tokens, statistics, a.budget, known, s.k, s.pool if known else 0, s.ties)
+    return _canonical(Aim(spec, a.max_tokens, statistics, a.budget, known, s.k, s.pool, s.ties))
+
+
+def _canonical(aim: Aim) -> Aim:
+    """The aim without what does not move its texts."""
+    computed = aim.retriever.kind == "bm25" and all(d.name == "overlap" for d in aim.defense)
+    if computed and (aim.copies == 1 or aim.statistics != "live"):  # one draft, never tried in the system
+        return replace(aim, copies=1, k=0, pool=0, ties="clean_first")
+    return aim if aim.defense else replace(aim, pool=0)
 
 
 def _index_tokenizer(retriever: RetrieverSpec, own: str) -> str:
@@ -280,7 +286,7 @@ def partners(asked: Iterable[Condition]) -> list[Condition]:
     wanted = list(dict.fromkeys(asked))
     out: dict[Condition, None] = {}
     for c in wanted:
-        bare = replace(c, defense=(), pool=None)
+        bare = _undefended(c)
         out.update(dict.fromkeys((_clean(bare), _clean(c), bare, c)))
     marked = [c if c in wanted else replace(c, partner=True) for c in out]
     return sorted(marked, key=lambda c: not c.clean)
@@ -289,7 +295,15 @@ def partners(asked: Iterable[Condition]) -> list[Condition]:
 def baselines(c: Condition) -> dict[str, Condition]:
     """What a condition is held against: the same on ``clean`` traffic, the same ``undefended``."""
     out = {} if c.clean else {"clean": _clean(c)}
-    return out | ({"undefended": replace(c, defense=(), pool=None)} if c.defense else {})
+    return out | ({"undefended": _undefended(c)} if c.defense else {})
+
+
+def _undefended(c: Condition) -> Condition:
+    """The same without a defense; an attacker who knew the defense now knows that there is none."""
+    recipe = c.recipe
+    if recipe.aim and recipe.aim.defense:
+        recipe = replace(recipe, aim=_canonical(replace(recipe.aim, defense=())))
+    return replace(c, defense=(), pool=None, recipe=recipe)
 
 
 def _clean(c: Condition) -> Condition:

@@ -15,6 +15,7 @@ from stressrag.attacks.optimal import Aim
 from stressrag.attacks.poison import AttackContext, group_names
 from stressrag.collection.model import Collection
 from stressrag.defenses.base import Defense, Pool
+from stressrag.experiment.certificates import Certificates
 from stressrag.experiment.conditions import Condition, DefenseSpec, RetrieverSpec
 from stressrag.experiment.make_defense import make_defense
 from stressrag.experiment.scenario import PoisonTable, Scenario, key
@@ -94,6 +95,7 @@ class Engine:
             for c in family
             if c.recipe.body in ("payload", "corpus_neutral") and not c.recipe.target
         }
+        self.certificates = Certificates(self.retrievers, self.defenses, self.queries, self.table)
         del self._collection  # workers need neither the texts nor the files
 
     def _index(self, tokenizer: str) -> TermIndex:
@@ -149,8 +151,11 @@ class Engine:
             with self._clock("measure"):
                 top = self._top(c, scenario, final, start, stop)
                 columns = quality[c.k, c.grade](top) | {m.name: m(top) for m in metrics[c.k]}
-                records.append(self._records(c, top, columns, rejected))
-                rankings.append(self._rankings(c, top, final))
+            if c.recipe.aim is not None:
+                with self._clock("certify"):
+                    columns |= self.certificates.columns(c, start, stop)
+            records.append(self._records(c, top, columns, rejected))
+            rankings.append(self._rankings(c, top, final))
         # A column that one k has and another lacks is null there.
         return (
             pa.concat_tables(records, promote_options="default"),

@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 
 from stressrag.errors import StressragError, nearest
 from stressrag.records.folder import Run, open_run
-from stressrag.report.select import Where, as_where, check_keys, select, words
+from stressrag.report.attack_cost import METRICS, judged_cost
+from stressrag.report.select import Where, as_where, check_keys, fits, select, words
 
 SCHEMA = 1
 _BOUNDS = ("max", "min")
@@ -61,7 +62,12 @@ def gate(
     limits = _limits(rules, extra)
     conditions = run.summary["conditions"]
     # Every rule is checked before any is judged.
-    judged = [_judge(limit, conditions, use_interval) for limit in limits]
+    judged = [
+        _judge_cost(limit, run.summary, use_interval)
+        if str(limit["metric"]) in METRICS
+        else _judge(limit, conditions, use_interval)
+        for limit in limits
+    ]
     return {
         "schema": SCHEMA,
         "run": str(run.folder),
@@ -219,10 +225,42 @@ def _judge(
     metric, bound = limit["metric"], limit["bound"]
     known = {m for c in conditions for m in c["metrics"]}
     if metric not in known:
-        raise StressragError(f"{bound}: no metric {str(metric)!r}; {nearest(str(metric), known)}")
+        raise StressragError(
+            f"{bound}: no metric {str(metric)!r}; {nearest(str(metric), {*known, *METRICS})}"
+        )
     check_keys(conditions, limit["where"])
     rows = [_row(limit, c, use_interval) for c in select(conditions, limit["where"])]
     worst = (max if bound == "max" else min)(rows, key=lambda r: r["judged"])
+    return {**limit, "passed": all(r["passed"] for r in rows), "worst": worst, "conditions": rows}
+
+
+def _judge_cost(limit: Mapping[str, Any], summary: Mapping[str, Any], use_interval: bool) -> dict[str, Any]:
+    """A limit for the cost of attacks, such as AttackCost50.terms, against every curve that it selects."""
+    mark, axis = str(limit["metric"]).removeprefix("AttackCost").split(".")
+    by_id = {c["id"]: c for c in summary["conditions"]}
+    check_keys(summary["conditions"], limit["where"])
+    rows = []
+    for curve in summary["attack_costs"]:
+        some = [by_id[name] for name in curve["conditions"]]
+        if curve["axis"] != axis or not all(fits(c, limit["where"]) for c in some):
+            continue
+        cost = curve["cost"][mark]
+        judged = judged_cost(cost, limit["bound"], use_interval)
+        passed = judged <= limit["limit"] if limit["bound"] == "max" else judged >= limit["limit"]
+        if not passed and limit["bound"] == "min" and cost["at_most"] is None:
+            raise StressragError(
+                f"min: {limit['metric']}: the run tried no more than {cost['more_than']} and none reaches "
+                f"{mark}%; sweep attack.{axis} up to {limit['limit']:g} or more"
+            )
+        value = math.inf if cost["at_most"] is None else float(cost["at_most"])
+        row = {"condition": some[0]["id"], "value": value, "low": cost["low"], "high": cost["high"]}
+        rows.append({**row, "judged": judged, "passed": bool(passed)})
+    if not rows:
+        raise StressragError(
+            f"{limit['bound']}: {limit['metric']} needs a run that sweeps attack.{axis} within what where "
+            "selects; it has no such curve"
+        )
+    worst = (max if limit["bound"] == "max" else min)(rows, key=lambda r: r["judged"])
     return {**limit, "passed": all(r["passed"] for r in rows), "worst": worst, "conditions": rows}
 
 

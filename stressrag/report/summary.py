@@ -16,19 +16,22 @@ from stressrag import __version__
 from stressrag.metrics.evidence import STATES
 from stressrag.metrics.registry import STANDARD
 from stressrag.records.schema import FIXED
+from stressrag.report.attack_cost import attack_costs
 from stressrag.report.frontier import frontier
+from stressrag.report.worst_case import worst_cases
 from stressrag.stats.bootstrap import LEVEL, Floats
 from stressrag.stats.four import MEASURES, four_estimates, paired_p
 from stressrag.stats.intervals import Difference, Estimate, estimates
 from stressrag.stats.proportions import holm
 
-SCHEMA = 2
+SCHEMA = 3
 EVENTS = ("TargetExp", "AnyExp", "NoEvid", "Unsafe")
 """What the four conditions are told for: poison for this query in the top k, any poison, no evidence, and
 either of the last two (the complements of Evid and SafeR)."""
 BOUNDED = ("Recall@", "nDCG@")
 """How metrics that lie between 0 and 1 begin, besides the rates."""
-RATES = ("TargetExp", "AnyExp", "CrossExp", "Evid", "SafeR", "Shortage", *(s.name for s in STATES))
+_EXPOSURE = ("TargetExp", "AnyExp", "CrossExp")
+RATES = (*_EXPOSURE, "CertSafe", "Evid", "SafeR", "Shortage", *(s.name for s in STATES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +143,8 @@ def summarize(
         "comparisons": _comparisons(rows, baselines, rates, draw) if n_resamples else [],
         "seed_bands": _bands(out),
         "frontier": frontier(out, baselines),
+        "attack_costs": attack_costs(out),
+        "worst_cases": worst_cases(out, baselines),
         "four_conditions": _four(rows, baselines, draw) if n_resamples else [],
     }
 
@@ -174,12 +179,11 @@ def split_rows(records: pa.Table, ids: Sequence[str]) -> dict[str, Rows]:
 
 
 def _bounds(metric: str) -> tuple[float, float]:
-    if metric in ("PoisonCount", "FirstPoisonRank", "FirstEvidenceRank"):
+    if metric in ("PoisonCount", "CertTerms", "FirstPoisonRank", "FirstEvidenceRank"):
         return (0.0, np.inf)
     return (0.0, 1.0) if metric in RATES or metric.startswith(BOUNDED) else (-np.inf, np.inf)
 
 
-_EXPOSURE = ("TargetExp", "AnyExp", "CrossExp")
 OF_POISON = (*_EXPOSURE, "PoisonCount", "PoisonFraction", "EvidPoison", "NoEvidPoison")
 
 

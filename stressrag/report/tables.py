@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stressrag.report.attack_cost import MARKS, cost_text, span_text
 from stressrag.report.labels import Labels, number, p_value, with_interval
 from stressrag.report.table import shown_metrics
+from stressrag.report.worst_case import STATIC_ONLY, static_only
 
 _COMPARED = {
     "clean": ("nDCG", "Recall", "Evid", "SafeR"),
@@ -37,6 +39,8 @@ def tables(summary: Mapping[str, Any], labels: Labels) -> list[Table]:
     """All tables that the run has data for."""
     made = [
         _conditions(summary, labels),
+        _worst_cases(summary, labels),
+        _costs(summary, labels),
         _frontier(summary, labels),
         _four(summary, labels),
         _comparisons(summary, labels),
@@ -66,6 +70,54 @@ def _conditions(summary: Mapping[str, Any], labels: Labels) -> Table:
         else "; the run was made without intervals."
     )
     return Table("Conditions", note, ["condition", "n", *metrics], rows, open=True)
+
+
+def _worst_cases(summary: Mapping[str, Any], labels: Labels) -> Table:
+    by_id = {c["id"]: c for c in summary["conditions"]}
+    rows = []
+    for w in summary["worst_cases"]:
+        cells = []
+        for side in ("static", "adaptive"):
+            c = by_id.get(w[side])
+            ends = c and c["intervals"].get("TargetExp")
+            told = with_interval("TargetExp", c["metrics"]["TargetExp"], ends) if c else "not tried"
+            cells += [labels.of(w[side], without=("retriever", "defense", "scope")) if c else "–", told]
+        worst, clean = by_id[w["worst"]], by_id.get(w["clean"])
+        quality = next(m for m in worst["metrics"] if m.startswith("nDCG@"))
+        rows.append(
+            [
+                f"{labels.place(w['worst'])}, {worst['config']['scope']}, {labels.defense(w['worst'])}",
+                *cells,
+                number("TargetExp", worst["metrics"]["TargetExp"]),
+                number(quality, clean["metrics"][quality] if clean else None),
+            ]
+        )
+    note = (
+        "TargetExp of the worst attack of this run on each system, by fixed texts and by an attacker who "
+        "knows retriever and defense; the worse of the two is what a defense leaves."
+    )
+    if static_only(summary):
+        note += f" Warning: where it says not tried, the defense was {STATIC_ONLY}."
+    head = ["system", "static attack", "exposed", "adaptive attack", "exposed", "worse", "clean nDCG"]
+    return Table("Static and adaptive", note, head, rows, open=True)
+
+
+def _costs(summary: Mapping[str, Any], labels: Labels) -> Table:
+    rows = [
+        [
+            labels.of(row["conditions"][0], without=(row["axis"],)),
+            {"terms": "known terms", "budget": "documents", "max_tokens": "tokens"}[row["axis"]],
+            ", ".join(str(p["value"]) for p in row["curve"]),
+            *(f"{cost_text(c)} {span_text(c)}".rstrip() for c in row["cost"].values()),
+        ]
+        for row in summary["attack_costs"]
+    ]
+    note = (
+        "The least of the values tried that exposes so many percent of queries; in brackets where the ends "
+        "of the exposures' intervals reach the mark. A mark that no value reaches costs more than the largest "
+        "tried."
+    )
+    return Table("Attack cost", note, ["attack", "price", "tried", *(f"{m}%" for m in MARKS)], rows, words=3)
 
 
 def _frontier(summary: Mapping[str, Any], labels: Labels) -> Table:

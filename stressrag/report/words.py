@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stressrag.report.labels import Labels, bracket, number, p_value, percent
+from stressrag.report.worst_case import STATIC_ONLY, is_adaptive, static_only
 
 Condition = Mapping[str, Any]
 HALF = 0.5
@@ -157,6 +158,11 @@ def _defenses(summary: Mapping[str, Any], labels: Labels) -> list[str]:
         )
     if len(ranked) > _MOST:
         out.append(f"{len(ranked) - _MOST} further settings are in the tables.")
+    fixed = static_only(summary)
+    if fixed:
+        names = list(dict.fromkeys(labels.defense(c) for c in fixed))
+        shown = ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+        out.append(f"WARNING: {shown}: {STATIC_ONLY}.")
     return out
 
 
@@ -202,11 +208,17 @@ def _uncertain(summary: Mapping[str, Any], labels: Labels) -> list[str]:
     out.append(_seeds(summary, labels))
     out.append(
         "Relevance judgments are incomplete as a rule: a document without a judgment counts as not relevant, "
-        "so Evid and SafeR are lower bounds. The attacks are fixed texts; a better wording may do more."
+        "so Evid and SafeR are lower bounds." + _wording(conditions)
     )
     for name, notes in summary["warnings"].items():
         out += [f"{name}: {note}" for note in notes]
     return out
+
+
+def _wording(conditions: Sequence[Condition]) -> str:
+    if not any(is_adaptive(c["config"]) for c in conditions):
+        return " The attacks are fixed texts; a better wording may do more (attack=optimal)."
+    return " Where the best wording is searched for (not BM25), what it reaches is a lower bound."
 
 
 def _left_out(conditions: Sequence[Condition]) -> str:
