@@ -244,7 +244,7 @@ def condition(settings: Settings) -> Condition:
         statistics=None if clean else getattr(s.statistics, a.scope),
         targets="all" if clean else targets,
         group_size=a.group_size if a.scope == "group" and not clean else None,
-        defense=defense,
+        defense=_without_poison(defense) if clean else defense,
         k=s.k,
         pool=s.pool if s.defense.names else None,
         ties="clean_first" if clean else s.ties,
@@ -310,6 +310,7 @@ def _clean(c: Condition) -> Condition:
     return replace(
         c,
         recipe=clean_recipe(c.recipe),
+        defense=_without_poison(c.defense),
         budget=0,
         scope=None,
         statistics=None,
@@ -317,6 +318,15 @@ def _clean(c: Condition) -> Condition:
         group_size=None,
         ties="clean_first",
     )
+
+
+def _without_poison(defense: tuple[DefenseSpec, ...]) -> tuple[DefenseSpec, ...]:
+    """A defense on clean traffic, to which it is all one what source poison would name."""
+
+    def plain(spec: DefenseSpec) -> DefenseSpec:
+        return replace(spec, parameters=tuple(p for p in spec.parameters if p[0] != "poison_source"))
+
+    return tuple(map(plain, defense))
 
 
 def retriever_spec(settings: Retrieving) -> RetrieverSpec:

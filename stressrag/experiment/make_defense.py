@@ -57,7 +57,7 @@ def make_defense(
 
         return NearDuplicate(similarity(), parameters["threshold"], parameters["copies"])
     if spec.name == "quota":
-        return _quota(corpus, parameters["poison_source"], parameters["quota"])
+        return _quota(corpus, parameters.get("poison_source"), parameters["quota"])
     if spec.name == "repetition":
         from stressrag.defenses.repetition import Repetition
 
@@ -73,11 +73,11 @@ def make_defense(
     return made
 
 
-def _quota(corpus: Corpus, poison: str, quota: int) -> Defense:
+def _quota(corpus: Corpus, poison: str | None, quota: int) -> Defense:
     from stressrag.defenses.quota import OWN_SOURCES, Quota
 
     named = [str(m.get("source") or "") for m in corpus.metadata]
-    known = dict.fromkeys([*named, *([] if poison == OWN_SOURCES else [poison])])
+    known = dict.fromkeys([*named, *([] if poison in (None, OWN_SOURCES) else [str(poison)])])
     numbers = {source: i for i, source in enumerate(known) if source}
     sources = np.array([numbers.get(s, -1) for s in named], np.int64)
-    return Quota(sources, numbers.get(poison, -1), quota)
+    return Quota(sources, numbers.get(str(poison), -1), quota)

@@ -114,8 +114,8 @@ def _costs(summary: Mapping[str, Any], labels: Labels) -> Table:
     ]
     note = (
         "The least of the values tried that exposes so many percent of queries; in brackets where the ends "
-        "of the exposures' intervals reach the mark. A mark that no value reaches costs more than the largest "
-        "tried."
+        "of the exposures' intervals reach the mark. A mark that no value reaches costs more than the "
+        "largest tried."
     )
     return Table("Attack cost", note, ["attack", "price", "tried", *(f"{m}%" for m in MARKS)], rows, words=3)
 
