@@ -155,7 +155,7 @@ def test_records_equal_a_slow_recomputation(ferries, retriever, statistics):
 def test_summary(ferries):
     run = sweep("retriever=bm25,lsa", "attack=payload,query_only", "attack.budget=1,2")
     summary = json.loads((run.folder / "summary.json").read_text())
-    assert summary["schema"] == 2
+    assert summary["schema"] == 3
     assert len(summary["conditions"]) == 2 + 2 * 2 * 2
     names = (
         "dataset",

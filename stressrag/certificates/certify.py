@@ -95,6 +95,8 @@ class Certifier:
         known = [b for b in self.bounds if b]
         if not known:
             return "the retriever has no bound: a keyword document can be as near a query as any other"
+        if len({b.bm25.tokenizer for b in known}) > 1:
+            return "the hybrid fuses BM25 under different tokenizers, for which a term is not the same"
         if len(self.leaves) > 1 and self.live:
             moving = [x for x in self.leaves if not isinstance(x, BM25) and getattr(x, "mode", "") == "refit"]
             if moving or any(not isinstance(x, BM25) and "frozen" not in x.knows for x in self.leaves):
@@ -116,12 +118,12 @@ class Certifier:
         Returns
         -------
         list of bool array (n_sets,)
-            Of each query. A set without any term that the query asks for is certified.
+            Of each query.
         """
         out = []
         for query, some, clean in zip(queries, terms, self._clean(queries), strict=True):
             sides = self._sides(query, clean)
-            sets = [sides.mask(names, self._numbers()) for names in some]
+            sets = [sides.mask(names) for names in some]
             # Each set is bounded by the strongest part of it that admission lets pass.
             owner, parts = self._parts(query, sets, sides)
             safe = sides.safe(parts, np.array(sets)[owner]) if len(parts) else np.ones(0, bool)
@@ -134,13 +136,14 @@ class Certifier:
         Returns
         -------
         int64 array (n_queries,)
-            From 1 to ``most``; ``most + 1`` where no ``most`` terms suffice. Sound: with fewer, no choice
-            of terms enters.
+            From 0 to ``most``; ``most + 1`` where no ``most`` terms suffice. Sound: with fewer, no choice
+            of terms enters. It is 0 where a hybrid's other retriever may bring in a document without any of
+            the query's terms.
         """
         out = np.full(len(queries), most + 1)
         for row, (query, clean) in enumerate(zip(queries, self._clean(queries), strict=True)):
             sides = self._sides(query, clean)
-            for n in range(1, most + 1):
+            for n in range(0 if self.fusion else 1, most + 1):
                 if not self._worst(query, n, sides):
                     out[row] = n
                     break
@@ -148,36 +151,26 @@ class Certifier:
 
     # ---- one query -------------------------------------------------------------------------------
 
-    def _numbers(self) -> Mapping[str, int]:
-        bm25 = next(b.bm25 for b in self.bounds if b)
-        return bm25.index_.vocabulary
-
     def _worst(self, query: str, n: int, sides: _Sides) -> bool:
         """Whether no choice of ``n`` terms can enter."""
-        size = len(sides.first.terms)
-        if n >= size:
-            sets = np.ones((1, size), bool)
-        else:
-            sets = np.zeros((1, size), bool)
-            sets[0, np.argsort(-sides.first.high, kind="stable")[:n]] = True
-        if self.admits and size <= _SUBSETS:
-            every = (np.arange(1, 2**size)[:, None] >> np.arange(size)) % 2 == 1
-            every = every[every.sum(1) <= n]
-            sets = every[self._pass(query, every, sides)]
-            if not len(sets):
-                return True
+        size = len(sides.names)
+        if not (self.admits and size <= _SUBSETS):
+            return bool(sides.safe(None, None, n).all())
+        every = self._subsets(size)
+        sets = every[every.sum(1) <= n]
+        sets = sets[self._pass(query, sets, sides)]
         return bool(sides.safe(sets, None, n).all())
 
     def _parts(self, query: str, sets: Sequence[np.ndarray], sides: _Sides) -> tuple[Ints, np.ndarray]:
         """Parts of some sets of terms that admission lets pass, and the set of each."""
-        size = len(sides.first.terms)
+        size = len(sides.names)
         owner, parts = [], []
         for i, held in enumerate(sets):
             places = np.flatnonzero(held)
             some = np.zeros((1, size), bool)
             some[0, places] = True
-            if self.admits and 0 < len(places) <= _SUBSETS:
-                every = (np.arange(1, 2 ** len(places))[:, None] >> np.arange(len(places))) % 2 == 1
+            if self.admits and len(places) <= _SUBSETS:
+                every = self._subsets(len(places))
                 some = np.zeros((len(every), size), bool)
                 some[:, places] = every
                 some = some[self._pass(query, some, sides)]
@@ -185,12 +178,16 @@ class Certifier:
             parts.append(some)
         return np.array(owner, np.int64), np.concatenate(parts) if parts else np.zeros((0, size), bool)
 
+    def _subsets(self, size: int) -> np.ndarray:
+        """Subsets of so many terms, (n_subsets, size), the empty one where it can enter."""
+        first = 0 if self.fusion else 1
+        return np.asarray((np.arange(first, 2**size)[:, None] >> np.arange(size)) % 2 == 1)
+
     def _pass(self, query: str, sets: np.ndarray, sides: _Sides) -> np.ndarray:
         """Which sets of terms admission lets pass."""
-        names = [sides.names[t] for t in sides.first.terms.tolist()]
         out = np.ones(len(sets), bool)
         for admits in self.admits:
-            out &= admits(query, names, sets, "")
+            out &= admits(query, sides.names, sets, "")
         return out
 
     def _sides(self, query: str, clean: _Clean) -> _Sides:
@@ -238,32 +235,36 @@ class _Sides:
         self.first = next(b for b in self.bounds if b)
         index = self.first.bound.bm25.index_
         assert index.tokenizer is not None
-        self.names = {index.vocabulary[t]: t for t in index.tokenizer(query)}
+        self.names = list(dict.fromkeys(index.tokenizer(query)))
 
-    def mask(self, names: Sequence[str], numbers: Mapping[str, int]) -> np.ndarray:
+    def mask(self, names: Sequence[str]) -> np.ndarray:
         """Which of the query's terms have one of these names, (n_terms,)."""
-        return np.isin(self.first.terms, [numbers[t] for t in names if t in numbers])
+        return np.isin(self.names, names)
 
-    def safe(self, sets: np.ndarray, planted: np.ndarray | None, n: int = 0) -> np.ndarray:
+    def safe(self, sets: np.ndarray | None, planted: np.ndarray | None, n: int = 0) -> np.ndarray:
         """Whether no document with these terms enters, (n_sets,).
 
         Parameters
         ----------
-        sets : bool array (n_sets, n_terms)
-            What the document in question holds.
+        sets : bool array (n_sets, n_terms) or None
+            What the document in question holds; ``None`` for any ``n`` terms.
         planted : bool array (n_sets, n_terms) or None
             What any of the documents planted with it may hold; ``None`` for any ``n`` terms.
         """
+        if sets is None:
+            return np.asarray(self._above(*self._scores(None, None, n)).all(1))
         out = np.ones(len(sets), bool)
         step = max(1, 4_000_000 // max(1, len(self.first.bound.cells[0]) * max(1, len(self.clean.docs))))
         for start in range(0, len(sets), step):
             rows = slice(start, start + step)
             here = None if planted is None else planted[rows]
             reach, sure = self._scores(sets[rows], here, n)
-            out[rows] = self._above(reach, sure).all(1) | ~sets[rows].any(1)
+            out[rows] = self._above(reach, sure).all(1)
+            if not self.certifier.fusion:  # to BM25 alone a document without a query term is no result
+                out[rows] |= ~sets[rows].any(1)
         return out
 
-    def _scores(self, sets: np.ndarray, planted: np.ndarray | None, n: int) -> tuple[Floats, Floats]:
+    def _scores(self, sets: np.ndarray | None, planted: np.ndarray | None, n: int) -> tuple[Floats, Floats]:
         """What is reached, (n_sets, n_cells), and what is sure, (n_sets, n_cells, n_docs)."""
         pairs = [None if b is None else self._of(b, sets, planted, n) for b in self.bounds]
         if not self.certifier.fusion:
@@ -284,8 +285,9 @@ class _Sides:
         return reach, sure
 
     def _of(
-        self, bound: QueryBound, sets: np.ndarray, planted: np.ndarray | None, n: int
+        self, bound: QueryBound, sets: np.ndarray | None, planted: np.ndarray | None, n: int
     ) -> tuple[Floats, Floats]:
+        sets = bound.heaviest(n) if sets is None else sets
         if planted is None:
             lower = bound.lower_worst(n)
             return bound.upper(sets), np.broadcast_to(lower, (len(sets), *lower.shape))

@@ -87,7 +87,7 @@ class QueryBound:
     Attributes
     ----------
     terms : int64 array (n_terms,)
-        The query's distinct terms, by number.
+        The query's distinct terms, by number, in its order.
     high, low, plain : float array (n_terms,)
         Weights of the terms: the greatest that planted documents leave them, the least, and that of a term
         that no planted document holds.
@@ -96,7 +96,9 @@ class QueryBound:
     def __init__(self, bound: KeywordBound, query: str, docs: Ints):
         self.bound = bound
         b, p = bound.bm25, bound.copies
-        self.terms, times = np.unique(b.terms(query), return_counts=True)
+        asked = b.terms(query).tolist()
+        self.terms = np.array(list(dict.fromkeys(asked)), np.int64)
+        times = np.array([asked.count(t) for t in self.terms.tolist()], np.int64)
         df, n = b.known_df(self.terms), b.statistics_.n_docs
 
         def weights(more: int, idf_of: Ints) -> Floats:
@@ -115,6 +117,12 @@ class QueryBound:
         if len(docs):
             there = docs[order[place]] == found
             self.tf[at[there], order[place[there]]] = tf[there]
+
+    def heaviest(self, n: int) -> np.ndarray:
+        """The ``n`` terms with which a document can score most, bool (1, n_terms)."""
+        out = np.zeros((1, len(self.terms)), bool)
+        out[0, np.argsort(-self.high, kind="stable")[:n]] = True
+        return out
 
     def upper(self, sets: np.ndarray) -> Floats:
         """What no document exceeds that holds only these terms, (n_sets, n_cells).

@@ -48,7 +48,7 @@ out=FILE says where (out=- for standard output)."""
 def _lines(c: object) -> list[str]:
     from stressrag.attacks.poison import AttackContext, choose_targets, generate
     from stressrag.experiment.conditions import Condition
-    from stressrag.experiment.engine import poison_id
+    from stressrag.experiment.engine import Engine, poison_id
     from stressrag.experiment.run import load_collection
     from stressrag.text.index import TermIndex
     from stressrag.text.tokens import get_tokenizer
@@ -57,9 +57,12 @@ def _lines(c: object) -> list[str]:
     if c.clean:
         raise StressragError("attack=clean has no poison documents; choose another attack")
     collection = load_collection(dict(c.dataset))
-    index = TermIndex.from_texts(collection.corpus.texts, get_tokenizer(c.recipe.index))
     queries = collection.evaluated
-    poison = generate(c.recipe, AttackContext(collection.corpus, queries, index), c.budget)
+    if c.recipe.aim is not None:  # written against a retriever and its defenses, which have to be there
+        poison = Engine(collection, [c], []).table.poison[c.recipe]
+    else:
+        index = TermIndex.from_texts(collection.corpus.texts, get_tokenizer(c.recipe.index))
+        poison = generate(c.recipe, AttackContext(collection.corpus, queries, index), c.budget)
     out = []
     for q in choose_targets(c.targets, queries, c.recipe.seed).nonzero()[0].tolist():
         for number, text in enumerate(poison.texts[q]):
