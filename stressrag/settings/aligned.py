@@ -55,6 +55,7 @@ class AlignedSettings(Retrieving):
     embedder: str | None = None
     phrases: str | None = None
     max_tokens: int = 150
+    on_refusal: str = "stop"
     concurrency: int | None = None
     per_minute: float | None = None
     price_in: float | None = None
@@ -68,6 +69,7 @@ _SCORED = ("min_score", "gap", "dispersion")
 _SHARED = ("bm25.", "lsa.", "dense.", "rrf.", "retriever.", "k", "seed")
 _CHOICES = {k: v for k, v in CHOICES.items() if k.startswith(_SHARED[:5])} | {
     "attack": ("poisonedrag", "split_knowledge", "instruction"),
+    "on_refusal": ("stop", "record"),
 }
 _BOUNDS: dict[str, tuple[float | None, float | None]] = {
     **{k: v for k, v in BOUNDS.items() if k in _SHARED or k.startswith(_SHARED[:5])},

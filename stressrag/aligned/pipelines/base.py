@@ -13,12 +13,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stressrag.aligned.generators.base import Completion, Prompt
+from stressrag.aligned.generators.base import REFUSED, Completion, Prompt
 from stressrag.aligned.records import Passage
 from stressrag.errors import StressragError
 
 ABSTENTION = "I don't know."
 """What a pipeline answers that abstains without asking the generator, or with too little to ask about."""
+_ENDS = {"length": "replies were cut off at max_tokens", REFUSED: "prompts were refused by the endpoint"}
 _BREAKS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -33,7 +34,7 @@ class Stage:
     prompts : tuple of Prompt
         What was asked; a filter asks nothing.
     texts, finishes : tuple of str
-        The raw replies in the order of the prompts, and how each ended (``stop`` or ``length``).
+        The raw replies in the order of the prompts, and how each ended (``stop``, ``length`` or ``refused``).
     kept : tuple of int
         Passages that go on to the next step, by their place in the context, from 0.
     dropped : dict of int to str
@@ -143,11 +144,12 @@ def asked(
 
 
 def outcome(answer: str, stages: Sequence[Stage], notes: Sequence[str] = ()) -> Outcome:
-    """An outcome whose notes also say which stages had replies cut off at their length limit."""
+    """An outcome whose notes also say which stages had replies cut off at their length limit, or refused."""
     cut = [
-        f"stage {s.name}: {n} of {len(s.finishes)} replies were cut off at max_tokens"
+        f"stage {s.name}: {n} of {len(s.finishes)} {what}"
         for s in stages
-        if (n := s.finishes.count("length"))
+        for finish, what in _ENDS.items()
+        if (n := s.finishes.count(finish))
     ]
     return Outcome(answer.strip(), tuple(stages), (*notes, *cut))
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from stressrag.aligned.generators.answering import Answering, prompt_hash
-from stressrag.aligned.generators.base import Generator
+from stressrag.aligned.generators.base import REFUSED, Generator
 from stressrag.aligned.pipelines.base import Outcome, Pipeline, run_pipelines
 from stressrag.aligned.read import answers_file
 from stressrag.aligned.records import CONDITIONS, NO_DEFENSE, Passage
@@ -59,6 +59,11 @@ def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Eval
     answering = answering_of(plan, say)
     for pipeline in plan.pipelines:
         answer_pipeline(plan, pipeline, folder, answering, say)
+    if refused := len(refused_prompts(folder, [p.name for p in plan.pipelines])):
+        plan.notes.append(
+            f"{refused} prompts were refused by the endpoint ({plan.generator.name}); each counts as an empty"
+            " reply, and an empty answer is wrong, not the target, and an abstention."
+        )
     judged = _judge(plan, folder, say)
     return plan, evaluate_run(plan, folder, judged, say)
 
@@ -75,7 +80,11 @@ def answering_of(plan: Plan, say: Say, generator: Generator | None = None) -> An
             begun[0] = 20 * done // of
             say(f"  {done} of {of} prompts answered by {asked.name}")
 
-    return Answering(asked, cache, concurrency=s.concurrency, per_minute=s.per_minute, progress=progress)
+    asked.say = say
+    return Answering(
+        asked, cache, concurrency=s.concurrency, per_minute=s.per_minute, progress=progress,
+        on_refusal=s.on_refusal,
+    )  # fmt: skip
 
 
 RUN = "run.json"
@@ -156,7 +165,9 @@ def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Ans
     path = folder / "answers" / answers_file(pipeline.name)
     stamp = path.with_suffix(".json")
     wanted = plan_hash(plan, pipeline)
-    if path.exists() and _stamped(stamp) == wanted:
+    # Refusals that were recorded earlier do not stand where they are to stop a run.
+    again = plan.settings.on_refusal == "stop" and refused_prompts(folder, [pipeline.name])
+    if path.exists() and _stamped(stamp) == wanted and not again:
         say(f"{pipeline.name}: answered before")
         return
     contexts = jobs_of(plan, pipeline)
@@ -172,6 +183,20 @@ def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Ans
     write_text(folder / "traces" / path.name, "".join(traces), MEND)
     write_text(path, "".join(rows), MEND)
     write_json(stamp, {"hash": wanted, "settings": pipeline.settings()}, MEND)
+
+
+def refused_prompts(folder: Path, pipelines: Sequence[str]) -> set[str]:
+    """The hashes of the prompts that were refused, from the traces of some pipelines."""
+    out: set[str] = set()
+    for name in pipelines:
+        path = folder / "traces" / answers_file(name)
+        try:
+            rows = [json.loads(x) for x in path.read_text("utf-8").split("\n") if f'"{REFUSED}"' in x]
+        except (OSError, ValueError):
+            continue
+        for stage in (s for row in rows for s in row["stages"]):
+            out |= {h for h, end in zip(stage["prompts"], stage["finishes"], strict=False) if end == REFUSED}
+    return out
 
 
 def seen(c: Context) -> tuple[Passage, ...]:
@@ -248,7 +273,8 @@ def evaluate_run(plan: Plan, folder: Path, judged: Path | None, say: Say) -> Eva
     say("scoring")
     # What judging found out belongs to the run as well.
     run = json.loads((folder / RUN).read_bytes())
-    write_json(folder / RUN, {**run, "notes": plan.notes}, MEND)
+    refused = len(refused_prompts(folder, [p.name for p in plan.pipelines]))
+    write_json(folder / RUN, {**run, "notes": plan.notes, "refused": refused}, MEND)
     evaluation = score_answers(
         [folder],
         labels=plan.settings.labels,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from stressrag.aligned.generators.answering import Answering
-from stressrag.aligned.generators.base import Completion, Generator, Prompt
+from stressrag.aligned.generators.base import REFUSED, Completion, Generator, Prompt
 from stressrag.aligned.judgments import FIELDS
 from stressrag.aligned.read import read_answers
 from stressrag.aligned.records import Answer
@@ -128,7 +128,8 @@ def judge(
     rows : list of dict
         One per distinct answer, by key, as ``aligned score --judge`` reads them, with the raw replies.
     counts : dict
-        ``answers``, ``repeated`` (asked a second time) and ``invalid`` (with a field still unreadable).
+        ``answers``, ``repeated`` (asked a second time), ``invalid`` (with a field still unreadable) and
+        ``refused`` (prompts).
     """
     distinct = {a.key: a for a in answers}
     keys = sorted(distinct)
@@ -144,6 +145,7 @@ def judge(
         read[k] = _better(read[k], read_judgment(c.text, distinct[k]))
     rows = [_row(k, distinct[k], read[k], raw[k], answering.generator) for k in keys]
     counts = Counter(answers=len(keys), repeated=len(again), invalid=sum(bool(read[k][1]) for k in keys))
+    counts["refused"] = sum(c.finish == REFUSED for c in (*replies, *second))
     return rows, dict(counts)
 
 
@@ -187,6 +189,11 @@ def judge_answers(plan: Any, folder: Path, say: Any) -> Path:
         plan.notes.append(
             f"Judge {generator.name}: {counts['invalid']} of {counts['answers']} judgments have a field that"
             " could not be read, after asking twice; they count as invalid, not as uncertain."
+        )
+    if counts["refused"]:
+        plan.notes.append(
+            f"Judge {generator.name}: {counts['refused']} prompts were refused by the endpoint; what it"
+            " did not judge is invalid."
         )
     path = folder / "judgments.jsonl"
     write_text(

@@ -29,7 +29,17 @@ from stressrag.text.index import TermIndex
 from stressrag.text.tokens import get_tokenizer
 
 # Settings that decide how a run is carried out, not what comes of it.
-_HOW = ("output_dir", "overwrite", "cache", "concurrency", "per_minute", "estimate", "price_in", "price_out")
+_HOW: tuple[str, ...] = (
+    "output_dir",
+    "overwrite",
+    "cache",
+    "concurrency",
+    "per_minute",
+    "estimate",
+    "price_in",
+    "price_out",
+)
+_HOW += ("on_refusal",)
 
 
 _PUBLISHED = ("princeton-nlp/sup-simcse", "spacy")  # models of TrustRAG and RobustRAG
