@@ -172,7 +172,7 @@ def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Ans
         return
     contexts = jobs_of(plan, pipeline)
     say(f"{pipeline.name}: answering {len(contexts)} contexts")
-    questions = [_question(plan, c) for c in contexts]
+    questions = [question_of(plan, c) for c in contexts]
     jobs = [(pipeline, q, seen(c)) for q, c in zip(questions, contexts, strict=True)]
     outcomes = run_pipelines(jobs, answering.complete)
     rows, traces = [], []
@@ -212,7 +212,8 @@ def _stamped(path: Path) -> str | None:
         return None
 
 
-def _question(plan: Plan, c: Context) -> str:
+def question_of(plan: Plan, c: Context) -> str:
+    """The question that a context was retrieved for."""
     return plan.by_id[c.query_id].question
 
 
@@ -225,26 +226,6 @@ def _trace(c: Context, method: str, o: Outcome, answering: Answering) -> dict[st
         stages.append(row)
     place = {"query_id": c.query_id, "condition": c.condition, "budget": c.budget, "split": c.split}
     return {**place, "method": method, "context_id": c.id, "stages": stages, "notes": list(o.notes)}
-
-
-def estimate(plan: Plan, say: Say = quiet) -> dict[str, Any]:
-    """How many prompts the first round of each pipeline asks, and what that takes; nothing is asked."""
-    answering = answering_of(plan, say)
-    s = plan.settings
-    prompts = []
-    for pipeline in plan.pipelines:
-        for c in jobs_of(plan, pipeline):
-            steps = pipeline.steps(_question(plan, c), seen(c))
-            try:
-                prompts += next(steps)
-            except StopIteration:
-                continue
-            finally:
-                steps.close()
-    out = answering.estimate(prompts, input_price=s.price_in, output_price=s.price_out)
-    if s.per_minute:  # prompts are not begun faster than that
-        out["seconds"] = max(out["seconds"] or 0.0, 60 * out["to_ask"] / s.per_minute)
-    return out
 
 
 def _judge(plan: Plan, folder: Path, say: Say) -> Path | None:

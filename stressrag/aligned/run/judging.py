@@ -171,13 +171,21 @@ def _row(
     }
 
 
-def judge_answers(plan: Any, folder: Path, say: Any) -> Path:
-    """Judge the answers of a run folder; the file of judgments."""
-    from stressrag.aligned.run.execute import answering_of
+def judge_generator(plan: Any) -> Generator:
+    """What judges the answers of a plan."""
     from stressrag.aligned.run.plan import generator_of
 
     j = plan.settings.judge
-    generator = plan.generator if j.kind == "same" else generator_of(j, "judge")
+    made: Generator = plan.generator if j.kind == "same" else generator_of(j, "judge")
+    return made
+
+
+def judge_answers(plan: Any, folder: Path, say: Any) -> Path:
+    """Judge the answers of a run folder; the file of judgments."""
+    from stressrag.aligned.run.execute import answering_of
+
+    j = plan.settings.judge
+    generator = judge_generator(plan)
     if generator.identity() == plan.generator.identity():
         note = f"Judge and answering model are the same ({generator.name}): it judges its own answers."
         plan.notes.append(note)
