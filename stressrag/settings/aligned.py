@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from stressrag.errors import StressragError, nearest
 from stressrag.settings.compose import check_retriever, check_tokenizers, check_values, compose_root, reason
-from stressrag.settings.overrides import LISTS, Wish, hydra_words, parse
+from stressrag.settings.overrides import LISTS, Wish, hydra_words, parse, parse_value
 from stressrag.settings.places import ALIGNED
 from stressrag.settings.schema import BOUNDS, CHOICES, TOKENIZERS, Retrieving
 
@@ -33,6 +34,12 @@ class JudgeSettings(GeneratorSettings):
 
 
 @dataclass
+class PromptsFrom:
+    robustrag: str | None = None
+    trustrag: str | None = None
+
+
+@dataclass
 class AlignedSettings(Retrieving):
     """What an aligned run is made of, and how it is run."""
 
@@ -54,6 +61,8 @@ class AlignedSettings(Retrieving):
     detector_rate: int = 5
     embedder: str | None = None
     phrases: str | None = None
+    prompts_from: PromptsFrom = field(default_factory=PromptsFrom)
+    pipeline_options: dict[str, Any] = field(default_factory=dict)
     max_tokens: int = 150
     on_refusal: str = "stop"
     concurrency: int | None = None
@@ -65,6 +74,7 @@ class AlignedSettings(Retrieving):
 
 
 _ATTACK = "attack"
+_OPTIONS = "pipeline_options."
 _SCORED = ("min_score", "gap", "dispersion")
 _SHARED = ("bm25.", "lsa.", "dense.", "rrf.", "retriever.", "k", "seed")
 _CHOICES = {k: v for k, v in CHOICES.items() if k.startswith(_SHARED[:5])} | {
@@ -100,7 +110,8 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    wishes = parse(words, ALIGNED)
+    own = [w for w in words if w.startswith((_OPTIONS, _OPTIONS[:-1] + "="))]
+    wishes = parse([w for w in words if w not in own], ALIGNED)
     for w in wishes:
         if len(w.values) > 1 and w.key not in LISTS:
             raise StressragError(
@@ -114,6 +125,7 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
         for w in wishes:
             if w.key == _ATTACK:
                 OmegaConf.update(config, _ATTACK, w.values[0])
+        config.pipeline_options = _with_options(config.pipeline_options, own)
         settings = OmegaConf.to_object(config)
     except OmegaConfBaseException as e:
         raise StressragError(reason(e)) from e
@@ -121,6 +133,24 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
         raise StressragError("conf/aligned.yaml does not start from its schema; restore its defaults list")
     _check(settings)
     return settings
+
+
+def _with_options(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Options of pipelines, with those of words such as ``pipeline_options.NAME.OPTION=VALUE``."""
+    out = {str(name): dict(options) for name, options in given.items()}
+    for word in words:
+        key, equals, text = word.removeprefix(_OPTIONS).partition("=")
+        if key == _OPTIONS[:-1]:  # all of them at once
+            value = parse_value("value", text)
+            if not isinstance(value, Mapping) or not all(isinstance(v, Mapping) for v in value.values()):
+                raise StressragError(f"{word}: options have names; write {_OPTIONS}NAME.OPTION=VALUE")
+            out |= {str(k): dict(v) for k, v in value.items()}
+            continue
+        name, _, option = key.rpartition(".")
+        if not equals or not name or not option.isidentifier():
+            raise StressragError(f"{word!r}: write {_OPTIONS}NAME.OPTION=VALUE, NAME as in pipeline=")
+        out.setdefault(name, {})[option] = parse_value("value", text)
+    return out
 
 
 def _word(wish: Wish) -> str:
@@ -150,6 +180,13 @@ def _check(s: AlignedSettings) -> None:
         )
     if s.generator.kind == "python" and not s.generator.target:
         raise StressragError("generator=python needs generator.target=package.module:factory")
+    for name in ("generator", "judge"):
+        target = getattr(s, name).target
+        if target is not None and ":" not in target:
+            raise StressragError(
+                f"{name}.target={target}: write package.module:factory, the function that makes the"
+                f" generator, such as {target}:make"
+            )
     from stressrag.aligned.labels import RULES
 
     for name in s.labels:

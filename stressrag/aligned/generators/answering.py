@@ -19,6 +19,7 @@ from stressrag.aligned.generators.base import (
     one_line,
 )
 from stressrag.aligned.generators.cache import Cache, Entry, prompt_hash
+from stressrag.aligned.generators.contract import check_completion
 from stressrag.errors import StressragError
 
 __all__ = ["Answering", "prompt_hash"]
@@ -192,10 +193,7 @@ class Answering:
             raise
         except Exception as e:  # whatever a generator of the user's own raises
             raise Failed(f"{type(e).__name__}: {one_line(e)}") from e
-        if not isinstance(completion, Completion) or not isinstance(completion.text, str):
-            raise StressragError(
-                f"the generator {self.generator.name} returned {type(completion).__name__}, not a Completion"
-            )
+        check_completion(completion, self.generator.name)
         return completion
 
     def estimate(

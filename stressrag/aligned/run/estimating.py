@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from stressrag.aligned.generators.base import Prompt
-from stressrag.aligned.run.execute import answering_of, jobs_of, question_of, quiet, seen
+from stressrag.aligned.run.contexts import seen
+from stressrag.aligned.run.execute import answering_of, jobs_of, question_of, quiet
 from stressrag.aligned.run.judging import judge_generator, judge_prompt
 from stressrag.aligned.run.plan import Plan, skeleton
 
@@ -25,9 +26,9 @@ def estimate(plan: Plan) -> dict[str, Any]:
     dict
         As :meth:`~stressrag.aligned.generators.answering.Answering.estimate` for the first prompts, and
         ``judge``: for a judge the most first prompts (one per answer; equal answers are judged once),
-        their ``prompt_tokens`` and ``completion_tokens``, else ``None``. ``seconds`` and ``cost`` are of both, at
-        the same prices; ``seconds`` heeds ``per_minute`` and is ``None`` where the time of a prompt is not
-        known. ``judge_seconds_known`` says whether that of the judge is.
+        their ``prompt_tokens`` and ``completion_tokens``, else ``None``. ``seconds`` and ``cost`` are of
+        both, at the same prices; ``seconds`` heeds ``per_minute`` and is ``None`` where the time of a prompt
+        is not known. ``judge_seconds_known`` says whether that of the judge is.
     """
     answering = answering_of(plan, quiet)
     s = plan.settings

@@ -16,10 +16,10 @@ from typing import Any
 
 from stressrag.aligned.generators.answering import Answering, prompt_hash
 from stressrag.aligned.generators.base import REFUSED, Generator
-from stressrag.aligned.pipelines.base import Outcome, Pipeline, run_pipelines
+from stressrag.aligned.pipelines.base import Outcome, Pipeline, run_pipelines, whole
 from stressrag.aligned.read import answers_file
-from stressrag.aligned.records import CONDITIONS, NO_DEFENSE, Passage
-from stressrag.aligned.run.contexts import Context
+from stressrag.aligned.records import CONDITIONS, NO_DEFENSE
+from stressrag.aligned.run.contexts import Context, seen
 from stressrag.aligned.run.plan import Plan, detector_contexts, make_plan, plan_hash, skeleton
 from stressrag.aligned.score import FILES, Evaluation, score_answers
 from stressrag.collection.places import cache_root
@@ -145,7 +145,7 @@ def _prepare(plan: Plan, folder: Path) -> None:
 
 
 def _line(row: Any) -> str:
-    return json.dumps(row, ensure_ascii=False, sort_keys=False, default=str) + "\n"
+    return whole(json.dumps(row, ensure_ascii=False, sort_keys=False, default=str)) + "\n"
 
 
 def _context_row(c: Context) -> dict[str, Any]:
@@ -197,11 +197,6 @@ def refused_prompts(folder: Path, pipelines: Sequence[str]) -> set[str]:
         for stage in (s for row in rows for s in row["stages"]):
             out |= {h for h, end in zip(stage["prompts"], stage["finishes"], strict=False) if end == REFUSED}
     return out
-
-
-def seen(c: Context) -> tuple[Passage, ...]:
-    """The passages as a system sees them: nothing tells which are planted."""
-    return tuple(Passage(str(i), p.text, p.score) for i, p in enumerate(c.passages))
 
 
 def _stamped(path: Path) -> str | None:

@@ -18,6 +18,7 @@ from typing import Any
 from stressrag.aligned.generators.answering import Answering
 from stressrag.aligned.generators.base import REFUSED, Completion, Generator, Prompt
 from stressrag.aligned.judgments import FIELDS
+from stressrag.aligned.pipelines.base import whole
 from stressrag.aligned.read import read_answers
 from stressrag.aligned.records import Answer
 from stressrag.records.files import write_text
@@ -205,6 +206,8 @@ def judge_answers(plan: Any, folder: Path, say: Any) -> Path:
         )
     path = folder / "judgments.jsonl"
     write_text(
-        path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), "choose another output_dir"
+        path,
+        "".join(whole(json.dumps(r, ensure_ascii=False)) + "\n" for r in rows),
+        "choose another output_dir",
     )
     return path

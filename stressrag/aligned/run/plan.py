@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -16,17 +15,15 @@ from stressrag.aligned.contexts import context_of
 from stressrag.aligned.generators.base import Generator
 from stressrag.aligned.generators.registry import make_generator
 from stressrag.aligned.pipelines.base import Pipeline
-from stressrag.aligned.pipelines.registry import get_pipeline
 from stressrag.aligned.records import NO_DEFENSE, Answer
 from stressrag.aligned.run.cohort import Attacked, chosen, cohort
 from stressrag.aligned.run.contexts import Context, clean_contexts, controls, retrieve
+from stressrag.aligned.run.defenses import check_options, make_pipelines
 from stressrag.collection import Collection, load_dataset
 from stressrag.errors import StressragError
 from stressrag.experiment.conditions import RetrieverSpec, digest, retriever_spec, slug
 from stressrag.retrievers.base import Retriever
 from stressrag.settings.aligned import AlignedSettings, GeneratorSettings
-from stressrag.text.index import TermIndex
-from stressrag.text.tokens import get_tokenizer
 
 # Settings that decide how a run is carried out, not what comes of it.
 _HOW: tuple[str, ...] = (
@@ -102,6 +99,11 @@ class Plan:
                 for name in ("embedding_model", "phrase_model")
                 if name in said and not str(said[name]).lower().startswith(_PUBLISHED)
             ]
+            if "prompts_file" in said:
+                out.append(
+                    f"{p.name}: prompts of {said['prompts']}, {said['prompts_file']} (SHA-256"
+                    f" {said['prompts_file_sha256'][:16]}…)."
+                )
             if said.get("weights"):
                 out.append(f"{p.name}: words of the question weigh {said['weights']}.")
         return out
@@ -146,6 +148,7 @@ def make_plan(settings: AlignedSettings, say: Callable[[str], None] = lambda _: 
         When the collection, its targets, the generator or a pipeline cannot be had.
     """
     s = settings
+    check_options(s)
     generator = generator_of(s.generator)
     d = s.dataset
     say(f"loading {d.name}")
@@ -168,7 +171,7 @@ def make_plan(settings: AlignedSettings, say: Callable[[str], None] = lambda _: 
     contexts += clean_contexts(retriever, collection, calibration, s.k, "calibration") if calibration else []
     plan = Plan(s, collection, attacked, held_out, contexts, generator, [])
     plan.detection = _detection(plan)
-    plan.pipelines = _pipelines(plan)
+    plan.pipelines = make_pipelines(plan)
     _note(plan)
     return plan
 
@@ -252,55 +255,6 @@ def skeleton(plan: Plan, c: Context, method: str = NO_DEFENSE, answer: str = "")
         group_id=a.group if a and attacked else "", target=a.target if a and attacked else None,
         references=a.references if a else (), reference_source=a.reference_source if a else "",
     )  # fmt: skip
-
-
-def _pipelines(plan: Plan) -> list[Pipeline]:
-    s = plan.settings
-    names = [NO_DEFENSE, *(n for n in dict.fromkeys(s.pipeline) if n != NO_DEFENSE)]
-    out = []
-    for name in names:
-        options: dict[str, Any] = {}
-        if name in ("none", "caution", "keyword_prompt", "overlap", "near_duplicate", "keyword_agg"):
-            options["max_tokens"] = s.max_tokens
-        if name == "overlap":
-            tokenizer = get_tokenizer(s.bm25.tokenizer)
-            options["index"] = TermIndex.from_texts(plan.collection.corpus.texts, tokenizer)
-            options["tau"] = s.overlap_tau
-        if name == "keyword_agg" and s.phrases:
-            options["phrase_model"] = s.phrases
-        if name == "trustrag":
-            options |= {"answer_tokens": s.max_tokens, "consolidation_tokens": s.max_tokens}
-            options |= {"embed": s.embedder} if s.embedder else {}
-        if name == "detector":
-            threshold = _threshold(plan)
-            if threshold is None:
-                plan.notes.append("Pipeline detector is not available: no clean queries to calibrate on.")
-                continue
-            options |= {"detector": s.detector, "threshold": threshold, "rate": s.detector_rate}
-            options["max_tokens"] = s.max_tokens
-        out.append(get_pipeline(name, **options))
-        _check_name(out)
-    return out
-
-
-def _check_name(pipelines: Sequence[Pipeline]) -> None:
-    """Refuse a name that is taken, that of undefended answers, or that no file could have."""
-    name = pipelines[-1].name
-    if name in [p.name for p in pipelines[:-1]]:
-        raise StressragError(f"two pipelines are called {name!r}; give one another name")
-    if not re.fullmatch(r"\w[\w:@%.+ -]{0,79}", name):
-        raise StressragError(
-            f"pipeline name {name[:80]!r}: letters, digits and _ : @ % . + - only, 80 at most"
-        )
-
-
-def _threshold(plan: Plan) -> float | None:
-    if plan.detection is None:
-        return None
-    for (_, name), made in plan.detection.thresholds.items():
-        if name == plan.settings.detector:
-            return next(float(c.threshold) for c in made if c.rate == plan.settings.detector_rate)
-    return None
 
 
 def _note(plan: Plan) -> None:
