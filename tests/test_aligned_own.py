@@ -12,6 +12,7 @@ from stressrag.aligned.generators.answering import Answering
 from stressrag.aligned.generators.base import Generator
 from stressrag.aligned.pipelines.base import Pipeline, run_pipelines
 from stressrag.aligned.run.execute import aligned_run
+from stressrag.aligned.run.unused import unused
 from stressrag.errors import StressragError
 from stressrag.settings.aligned import aligned_settings
 
@@ -230,3 +231,36 @@ def test_the_command_says_wrong_options_in_one_line(tmp_path):
     done = run("pipeline_options.cautoin.max=1", *SMALL, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "did you mean 'caution'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("generator.model=x",), ["generator=openai or gguf or transformers"]),
+        (("generator=gguf", "generator.model=x", "generator.revision=y"), ["generator=transformers"]),
+        (("overlap_tau=0.5", "pipeline=caution"), ["pipeline=overlap"]),
+        (("detector_rate=10",), ["pipeline=detector"]),
+        (("detector_rate=10", "pipeline=detector"), []),
+        (("judge.timeout=3",), ["judge.kind"]),
+        (("judge.kind=same", "judge.timeout=3", "judge.max_tokens=9"), ["judge.kind=openai"]),
+        (("anchor=false",), ["attack=split_knowledge"]),
+        (("anchor=false", "attack=split_knowledge", "budgets=2"), ["other attacks than split_knowledge"]),
+        (("group_size=5",), ["targets=FILE"]),
+        (("prompts_from.trustrag=x", "pipeline=keyword_agg"), ["pipeline=trustrag"]),
+        (("lsa.dimensions=9", "retriever=bm25"), ["retriever=lsa"]),
+        (("bm25.k1=1", "retriever=lsa"), ["retriever=bm25"]),
+        (("bm25.k1=1", "lsa.seed=1", "rrf.depth=9"), []),
+        (("price_in=1",), ["estimate=true"]),
+    ],
+)
+def test_settings_that_play_no_part_are_told(words, told):
+    lines = unused(words, aligned_settings(words))
+    assert [line.partition("; it goes with ")[2].partition(",")[0] for line in lines] == told
+
+
+def test_a_share_above_one_is_told():
+    words = ["overlap_tau=1.5", "pipeline=overlap"]
+    lines = unused(words, aligned_settings(words))
+    assert lines == ["note: overlap_tau=1.5 rejects nothing; it is a share, from 0 to 1"]
+    with pytest.raises(StressragError, match=r"overlap_tau=-0\.1: must be at least 0"):
+        aligned_settings(["overlap_tau=-0.1"])

@@ -32,6 +32,7 @@ def main(argv: Sequence[str]) -> int:
     from stressrag.aligned.run.estimating import estimate
     from stressrag.aligned.run.execute import aligned_run
     from stressrag.aligned.run.plan import make_plan
+    from stressrag.aligned.run.unused import unused
     from stressrag.cli.aligned_score import summary
     from stressrag.settings.aligned import aligned_settings
 
@@ -39,6 +40,8 @@ def main(argv: Sequence[str]) -> int:
         print(text, file=sys.stderr, flush=True)
 
     settings = aligned_settings(argv)
+    for line in unused(argv, settings):
+        say(line)
     if settings.estimate:
         print(_estimated(estimate(make_plan(settings, say)), settings.per_minute))
         return 0
