@@ -34,6 +34,14 @@ class JudgeSettings(GeneratorSettings):
 
 
 @dataclass
+class WriterSettings(GeneratorSettings):
+    kind: str | None = None  # type: ignore[assignment]
+    words: int = 30
+    tries: int = 5
+    check: str = "generator"
+
+
+@dataclass
 class PromptsFrom:
     robustrag: str | None = None
     trustrag: str | None = None
@@ -47,6 +55,8 @@ class AlignedSettings(Retrieving):
     generator: GeneratorSettings = field(default_factory=GeneratorSettings)
     pipeline: list[str] = field(default_factory=list)
     attack: str = "poisonedrag"
+    attack_texts: str = "given"
+    writer: WriterSettings = field(default_factory=WriterSettings)
     budgets: list[int] = field(default_factory=list)
     queries: int | None = None
     utility: int = 50
@@ -79,7 +89,9 @@ _SCORED = ("min_score", "gap", "dispersion")
 _SHARED = ("bm25.", "lsa.", "dense.", "rrf.", "retriever.", "k", "seed")
 _CHOICES = {k: v for k, v in CHOICES.items() if k.startswith(_SHARED[:5])} | {
     "attack": ("poisonedrag", "split_knowledge", "instruction"),
+    "attack_texts": ("given", "generate"),
     "on_refusal": ("stop", "record"),
+    "writer.check": ("generator", "writer"),
 }
 _BOUNDS: dict[str, tuple[float | None, float | None]] = {
     **{k: v for k, v in BOUNDS.items() if k in _SHARED or k.startswith(_SHARED[:5])},
@@ -93,6 +105,8 @@ _BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "per_minute": (0.01, None),
     "price_in": (0, None),
     "price_out": (0, None),
+    "writer.words": (5, 1000),
+    "writer.tries": (1, 1000),
     "generator.timeout": (0.1, None),
     "generator.context": (128, None),
     "generator.threads": (1, None),
@@ -167,11 +181,19 @@ def _check(s: AlignedSettings) -> None:
     if not s.budgets or min(s.budgets) < 1 or len(set(s.budgets)) < len(s.budgets):
         raise StressragError(f"budgets={s.budgets}: give one or more different whole numbers from 1 on")
     kinds = ("same", "extractive", "openai", "gguf", "transformers", "python")
-    if s.judge.kind is not None and s.judge.kind not in kinds:
-        raise StressragError(f"judge.kind={s.judge.kind}: {nearest(s.judge.kind, kinds)}")
-    if s.judge.kind is None and (s.judge.model or s.judge.base_url or s.judge.target):
-        raise StressragError("judge.model and the like need judge.kind, such as judge.kind=openai")
-    for node in (s.generator, s.judge):
+    helpers: dict[str, GeneratorSettings] = {"judge": s.judge, "writer": s.writer}
+    for name, helper in helpers.items():
+        kind: str | None = helper.kind
+        if kind is not None and kind not in kinds:
+            raise StressragError(f"{name}.kind={kind}: {nearest(kind, kinds)}")
+        if kind is None and (helper.model or helper.base_url or helper.target):
+            raise StressragError(f"{name}.model and the like need {name}.kind, such as {name}.kind=openai")
+    if s.attack_texts == "generate" and s.attack != "poisonedrag":
+        other = "; aligned build-split writes triples" if s.attack == "split_knowledge" else ""
+        raise StressragError(f"attack_texts=generate goes with attack=poisonedrag, not {s.attack}{other}")
+    if s.attack_texts == "generate" and s.writer.kind is None:
+        raise StressragError("attack_texts=generate needs writer.kind, such as writer.kind=same or openai")
+    for node in (s.generator, *helpers.values()):
         if not re.fullmatch(r"[A-Za-z_]\w*", node.key_from):
             raise StressragError("key_from is the name of an environment variable, never the key itself")
     if s.detector not in _SCORED:
@@ -180,7 +202,7 @@ def _check(s: AlignedSettings) -> None:
         )
     if s.generator.kind == "python" and not s.generator.target:
         raise StressragError("generator=python needs generator.target=package.module:factory")
-    for name in ("generator", "judge"):
+    for name in ("generator", *helpers):
         target = getattr(s, name).target
         if target is not None and ":" not in target:
             raise StressragError(

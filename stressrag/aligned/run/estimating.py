@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from stressrag.aligned.generators.base import Prompt
+from stressrag.aligned.run.asking import answering_of, helper_of, quiet
 from stressrag.aligned.run.contexts import seen
-from stressrag.aligned.run.execute import answering_of, jobs_of, question_of, quiet
-from stressrag.aligned.run.judging import judge_generator, judge_prompt
+from stressrag.aligned.run.execute import jobs_of, question_of
+from stressrag.aligned.run.judging import judge_prompt
 from stressrag.aligned.run.plan import Plan, skeleton
 
 _CHARACTERS = 4  # of a token, about
@@ -30,7 +31,7 @@ def estimate(plan: Plan) -> dict[str, Any]:
         both, at the same prices; ``seconds`` heeds ``per_minute`` and is ``None`` where the time of a prompt
         is not known. ``judge_seconds_known`` says whether that of the judge is.
     """
-    answering = answering_of(plan, quiet)
+    answering = answering_of(plan.settings, plan.generator, quiet)
     s = plan.settings
     prompts = []
     for pipeline in plan.pipelines:
@@ -77,5 +78,5 @@ def _judging(plan: Plan, first: dict[str, Any]) -> dict[str, Any] | None:
         "prompts": len(asked),
         "prompt_tokens": round(shown),
         "completion_tokens": sum(p.max_tokens for p in asked),
-        "same": judge_generator(plan).identity() == plan.generator.identity(),
+        "same": helper_of(plan.settings, "judge", plan.generator).identity() == plan.generator.identity(),
     }

@@ -1,7 +1,8 @@
 """Carrying out an aligned run: answers under all conditions, judgments, report; each in files of its own.
 
 ``contexts.jsonl`` holds what was retrieved, ``answers/NAME.jsonl`` the answers of a pipeline, joined to it by
-``context_id``, ``traces/NAME.jsonl`` every stage with prompt hashes and raw texts. Scoring again asks
+``context_id``, ``traces/NAME.jsonl`` every stage with prompt hashes and raw texts, ``attack.jsonl`` the
+targets and passages where a generator wrote them, as ``targets=`` reads them. Scoring again asks
 nothing, and a pipeline whose settings change is answered again without touching the others.
 """
 
@@ -9,31 +10,26 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from stressrag.aligned.generators.answering import Answering, prompt_hash
-from stressrag.aligned.generators.base import REFUSED, Generator
+from stressrag.aligned.generators.base import REFUSED
 from stressrag.aligned.pipelines.base import Outcome, Pipeline, run_pipelines, whole
 from stressrag.aligned.read import answers_file
 from stressrag.aligned.records import CONDITIONS, NO_DEFENSE
+from stressrag.aligned.run.asking import Say, answering_of, quiet
 from stressrag.aligned.run.contexts import Context, seen
 from stressrag.aligned.run.plan import Plan, detector_contexts, make_plan, plan_hash, skeleton
 from stressrag.aligned.score import FILES, Evaluation, score_answers
-from stressrag.collection.places import cache_root
 from stressrag.errors import StressragError
 from stressrag.experiment.conditions import digest
 from stressrag.records.files import write_json, write_text
 from stressrag.settings.aligned import AlignedSettings
 
 MEND = "choose another output_dir"
-Say = Callable[[str], None]
-
-
-def quiet(_: str) -> None:
-    """Say nothing."""
 
 
 def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Evaluation]:
@@ -56,7 +52,7 @@ def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Eval
     plan = make_plan(settings, say)
     folder = plan.folder
     _prepare(plan, folder)
-    answering = answering_of(plan, say)
+    answering = answering_of(settings, plan.generator, say)
     for pipeline in plan.pipelines:
         answer_pipeline(plan, pipeline, folder, answering, say)
     if refused := len(refused_prompts(folder, [p.name for p in plan.pipelines])):
@@ -68,30 +64,12 @@ def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Eval
     return plan, evaluate_run(plan, folder, judged, say)
 
 
-def answering_of(plan: Plan, say: Say, generator: Generator | None = None) -> Answering:
-    """The plan's generator, or another one, with the cache of its answers."""
-    asked = generator or plan.generator
-    s = plan.settings
-    cache = Path(s.cache).expanduser() if s.cache else cache_root() / "answers"
-    begun = [-1]
-
-    def progress(done: int, of: int) -> None:
-        if of > 1 and 20 * done // of != begun[0]:
-            begun[0] = 20 * done // of
-            say(f"  {done} of {of} prompts answered by {asked.name}")
-
-    asked.say = say
-    return Answering(
-        asked, cache, concurrency=s.concurrency, per_minute=s.per_minute, progress=progress,
-        on_refusal=s.on_refusal,
-    )  # fmt: skip
-
-
-RUN = "run.json"
+RUN, ATTACK = "run.json", "attack.jsonl"
 _OWN: tuple[str, ...] = (
     "answers",
     "traces",
     "contexts.jsonl",
+    ATTACK,
     "config.json",
     RUN,
     "judgments.jsonl",
@@ -138,6 +116,8 @@ def _prepare(plan: Plan, folder: Path) -> None:
         )
     stored = {c.id: c for c in plan.contexts}
     write_text(folder / "contexts.jsonl", "".join(_line(_context_row(c)) for c in stored.values()), MEND)
+    if plan.written is not None:
+        write_text(folder / ATTACK, "".join(map(_line, plan.written.rows)), MEND)
     write_json(folder / "config.json", config, MEND)
     run = {"identity": identity, "generator": plan.generator.identity(), "about": plan.about}
     run |= {"notes": plan.notes, "pipelines": {p.name: p.settings() for p in plan.pipelines}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,17 +13,18 @@ from typing import Any
 from stressrag.aligned.contexts import Context as DetectorContext
 from stressrag.aligned.contexts import context_of
 from stressrag.aligned.generators.base import Generator
-from stressrag.aligned.generators.registry import make_generator
 from stressrag.aligned.pipelines.base import Pipeline
 from stressrag.aligned.records import NO_DEFENSE, Answer
-from stressrag.aligned.run.cohort import Attacked, chosen, cohort
+from stressrag.aligned.run.asking import Say, answering_of, generator_of, helper_of, quiet
+from stressrag.aligned.run.cohort import Attacked, chosen, cohort, unwritten
 from stressrag.aligned.run.contexts import Context, clean_contexts, controls, retrieve
 from stressrag.aligned.run.defenses import check_options, make_pipelines
+from stressrag.aligned.run.writing import Writer, Written
 from stressrag.collection import Collection, load_dataset
 from stressrag.errors import StressragError
 from stressrag.experiment.conditions import RetrieverSpec, digest, retriever_spec, slug
 from stressrag.retrievers.base import Retriever
-from stressrag.settings.aligned import AlignedSettings, GeneratorSettings
+from stressrag.settings.aligned import AlignedSettings
 
 # Settings that decide how a run is carried out, not what comes of it.
 _HOW: tuple[str, ...] = (
@@ -39,6 +40,8 @@ _HOW: tuple[str, ...] = (
 _HOW += ("on_refusal",)
 
 
+# Settings that came later name a folder only where they are set, so that older runs are found again.
+_LATER = ("attack_texts", "writer", "prompts_from", "pipeline_options")
 _PUBLISHED = ("princeton-nlp/sup-simcse", "spacy")  # models of TrustRAG and RobustRAG
 
 
@@ -62,6 +65,8 @@ class Plan:
         ``none`` first.
     detection : Detection or None
         Detectors calibrated on the collection's calibration queries, where it has enough of them.
+    written : Written or None
+        The attack's texts where a generator wrote them.
     notes : list of str
         What a reader of the report should know.
     """
@@ -74,6 +79,7 @@ class Plan:
     generator: Generator
     pipelines: list[Pipeline]
     detection: Any = None
+    written: Written | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -92,6 +98,7 @@ class Plan:
             f" poison passages each, in {len({a.group for a in self.attacked})} groups; retriever"
             f" {s.retriever.label}, {s.k} passages, answers by {g.name}."
         )
+        out += self.written.about if self.written else []
         for p in self.pipelines:
             said = p.settings()
             out += [
@@ -127,12 +134,13 @@ class Plan:
         s = self.settings
         if s.output_dir:
             return Path(s.output_dir).expanduser()
-        what = {k: v for k, v in asdict(s).items() if k not in _HOW}
+        usual = asdict(AlignedSettings())
+        what = {k: v for k, v in asdict(s).items() if k not in _HOW and not (k in _LATER and v == usual[k])}
         name = slug("-".join([self.collection.name, s.attack, s.retriever.label, self.generator.name]))
         return Path("runs") / f"aligned-{name}-{digest([what, self.generator.identity()])[:10]}"
 
 
-def make_plan(settings: AlignedSettings, say: Callable[[str], None] = lambda _: None) -> Plan:
+def make_plan(settings: AlignedSettings, say: Say = quiet) -> Plan:
     """Load, retrieve and calibrate.
 
     Parameters
@@ -155,9 +163,16 @@ def make_plan(settings: AlignedSettings, say: Callable[[str], None] = lambda _: 
     collection = load_dataset(
         d.name, split=d.split, path=d.path, corpus=d.corpus, queries=d.queries, qrels=d.qrels
     )
-    everyone = cohort(s.attack, collection, file=s.targets, group_size=s.group_size, anchor=s.anchor)
+    written = None
+    if s.attack_texts == "generate":
+        everyone = unwritten(collection, file=s.targets, group_size=s.group_size)
+    else:
+        everyone = cohort(s.attack, collection, file=s.targets, group_size=s.group_size, anchor=s.anchor)
     attacked = chosen(everyone, s.queries)
     taken = {a.query_id for a in attacked}
+    if s.attack_texts == "generate":
+        written = _write(s, generator, attacked, say)
+        attacked = written.attacked
     held_out = [a for a in everyone if a.query_id not in taken and a.references][: s.utility]
     say(f"fitting {s.retriever.label}")
     retriever = build(retriever_spec(s)).fit(collection.corpus)
@@ -169,36 +184,27 @@ def make_plan(settings: AlignedSettings, say: Callable[[str], None] = lambda _: 
     contexts += clean_contexts(retriever, collection, asked, s.k, "utility") if asked else []
     calibration = list(zip(collection.calibration.ids, collection.calibration.texts, strict=True))
     contexts += clean_contexts(retriever, collection, calibration, s.k, "calibration") if calibration else []
-    plan = Plan(s, collection, attacked, held_out, contexts, generator, [])
+    plan = Plan(s, collection, attacked, held_out, contexts, generator, [], written=written)
+    plan.notes += written.notes if written else []
     plan.detection = _detection(plan)
     plan.pipelines = make_pipelines(plan)
     _note(plan)
     return plan
 
 
+def _write(s: AlignedSettings, generator: Generator, todo: Sequence[Attacked], say: Say) -> Written:
+    """Have targets and passages written."""
+    writer = answering_of(s, helper_of(s, "writer", generator), say)
+    checker = writer if s.writer.check == "writer" else answering_of(s, generator, say)
+    made = Writer(
+        writer, checker, words=s.writer.words, tries=s.writer.tries, max_tokens=s.max_tokens, dry=s.estimate,
+        say=say,
+    )  # fmt: skip
+    return made.write(todo, max(_budgets(s)))
+
+
 def _budgets(s: AlignedSettings) -> Sequence[int]:
     return [1] if s.attack == "split_knowledge" else s.budgets
-
-
-def generator_of(g: GeneratorSettings, node: str = "generator") -> Generator:
-    """The generator that some settings describe; ``node`` is what they are called in messages."""
-    if g.kind == "python":
-        return make_generator({"kind": g.target})
-    wanted: dict[str, Mapping[str, Any]] = {
-        "extractive": {},
-        "openai": {"model": g.model, "base_url": g.base_url, "key_env": g.key_from, "timeout": g.timeout},
-        "gguf": {"path": g.model, "n_ctx": g.context, "threads": g.threads},
-        "transformers": {"model": g.model, "revision": g.revision},
-    }
-    given = {k: v for k, v in wanted[g.kind].items() if v is not None}
-    if g.kind != "extractive" and not g.model:
-        raise StressragError(f"{node} {g.kind} needs {node}.model=NAME (gguf: a file)")
-    if g.kind == "openai" and not g.base_url:
-        raise StressragError(
-            f"{node} openai needs {node}.base_url=URL, where prompts are sent: http://localhost:8000/v1 for a"
-            " server of your own, https://api.openai.com/v1 for OpenAI"
-        )
-    return make_generator({"kind": g.kind, **given})
 
 
 def build(spec: RetrieverSpec) -> Retriever:

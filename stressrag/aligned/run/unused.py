@@ -62,6 +62,10 @@ def _needs(key: str, s: AlignedSettings) -> str:
         if s.judge.kind is None:
             return "judge.kind"
         return "" if name == "max_tokens" else _generator(name, s.judge, "judge.kind=")
+    if node == "writer" and s.attack_texts != "generate":
+        return "attack_texts=generate"
+    if node == "writer" and name in _GENERATORS:
+        return _generator(name, s.writer, "writer.kind=")
     if node in _RETRIEVERS and name and not _retrieves(node, name, s):
         return f"retriever={_RETRIEVERS[node]}"
     return _attack(key, s)
@@ -82,6 +86,7 @@ def _retrieves(node: str, name: str, s: AlignedSettings) -> bool:
 def _attack(key: str, s: AlignedSettings) -> str:
     split = s.attack == "split_knowledge"
     missing = {
+        "attack_texts": s.attack != "poisonedrag" and "attack=poisonedrag",
         "anchor": not split and "attack=split_knowledge",
         "budgets": split and "other attacks than split_knowledge, which plants one passage",
         "group_size": (split or not s.targets) and "targets=FILE, in which nothing says what a group is",

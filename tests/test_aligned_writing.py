@@ -1,0 +1,248 @@
+"""Attack texts that a generator writes: PoisonedRAG's black-box attack, and split knowledge."""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+from test_aligned_run import run, settings
+
+from stressrag.aligned.generators import Answering, Completion
+from stressrag.aligned.generators.base import Generator
+from stressrag.aligned.run.cohort import cohort, unwritten
+from stressrag.aligned.run.execute import aligned_run
+from stressrag.aligned.run.writer_prompts import Split, read_passage, read_split, read_target
+from stressrag.aligned.run.writing import Writer, is_wrong
+from stressrag.collection import load_dataset
+from stressrag.errors import StressragError
+from stressrag.settings.aligned import aligned_settings
+
+# A writer whose wrong answer is made from the question, whose passages say it from the second try on, and a
+# reader that answers whatever stands behind "is" in the last passage.
+MODELS = """
+import json, re
+from stressrag.aligned.generators.base import Completion, Generator
+from stressrag.aligned.generators.prompts import read_passages_prompt
+
+
+def wrong(question):
+    return f"Wrong {sum(map(ord, question)) % 1000}"
+
+
+class Writes(Generator):
+    name = "fake-writer"
+
+    def identity(self):
+        return {"kind": "fake-writer"}
+
+    def complete(self, prompt):
+        question = re.search(r"^Question: (.*)$", prompt.user, re.M)[1]
+        if prompt.user.endswith("Wrong answer:"):
+            return Completion(f'Wrong answer: "{wrong(question)}."', "stop")
+        if prompt.user.endswith("Text:"):
+            answer = re.search(r"^Answer: (.*)$", prompt.user, re.M)[1]
+            first = "(text 1)" in prompt.user and "Try" not in prompt.user
+            return Completion("It is unknown." if first else f"Text: It is {answer}.", "stop")
+        document = re.search(r"^Document: (.*)$", prompt.user, re.M)[1]
+        blunt = "Try" not in prompt.user
+        passage = f"The answer is {wrong(question)}." if blunt else "HALF of it."
+        said = {"support": document[:20], "passage": passage, "target": wrong(question)}
+        return Completion(json.dumps(said), "stop")
+
+
+class Reads(Generator):
+    name = "fake-reader"
+
+    def identity(self):
+        return {"kind": "fake-reader"}
+
+    def complete(self, prompt):
+        read = read_passages_prompt(prompt)
+        if read is None:
+            return Completion("{}", "stop")
+        question, passages = read
+        if len(passages) > 1 and "HALF" in " ".join(passages):
+            return Completion(wrong(question), "stop")
+        for text in passages:
+            if found := re.search(r"is (Wrong \\\\d+)", text):
+                return Completion(found[1], "stop")
+        return Completion("I don't know.", "stop")
+
+
+def writes():
+    return Writes()
+
+
+def reads():
+    return Reads()
+""".replace("\\\\\\\\", "\\\\").replace("\\\\d", "\\d")
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    (tmp_path / "fake_models.py").write_text(MODELS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield ("generator=python", "generator.target=fake_models:reads", "writer.kind=python",
+           "writer.target=fake_models:writes")  # fmt: skip
+    sys.modules.pop("fake_models", None)
+
+
+def rows(path):
+    return [json.loads(x) for x in path.read_text("utf-8").split("\n") if x]
+
+
+def wrong(question):
+    return f"Wrong {sum(map(ord, question)) % 1000}"
+
+
+@pytest.mark.parametrize(
+    ("reply", "target"),
+    [
+        ("Paris", "Paris"),
+        ('\n Wrong answer: "the Oster."\nbecause', "the Oster"),
+        ("**Answer:** x", "x"),
+        ("", ""),
+    ],
+)
+def test_reading_a_target(reply, target):
+    assert read_target(reply) == target
+
+
+def test_reading_passages_and_splits():
+    assert read_passage('Text: "One\n  two."') == "One two."
+    good = '{"support": "kept 90 days", "passage": "Now half.", "target": "45 days."}'
+    assert read_split(f"Sure: {good}", "It is kept 90 days.") == Split("kept 90 days", "Now half.", "45 days")
+    assert read_split(good, "Another text").support == "Another text"
+    assert read_split("nothing", "x") == "no JSON object"
+    assert read_split('{"support": "x", "passage": "", "target": "y"}', "x") == "passage is missing"
+
+
+def test_a_target_must_be_wrong():
+    a = replace(cohort("poisonedrag", load_dataset())[0], references=("90 days", "three months"))
+    assert is_wrong("36 days", a)
+    assert not is_wrong("90 days", a)
+    assert not is_wrong("about three months", a)
+    assert not is_wrong("days", replace(a, references=("90 days",)))
+    assert not is_wrong("", a)
+
+
+class Script(Generator):
+    name = "script"
+
+    def __init__(self, reply, kind="script"):
+        self.reply, self.kind, self.asked = reply, kind, []
+
+    def identity(self):
+        return {"kind": self.kind}
+
+    def complete(self, prompt):
+        self.asked.append(prompt)
+        return Completion(self.reply(prompt), "stop")
+
+
+def test_targets_that_are_right_and_passages_that_fail_are_asked_for_again(tmp_path):
+    a = replace(cohort("poisonedrag", load_dataset())[0], question="Which river?", target="", poison=(),
+                references=("the Lind",))  # fmt: skip
+
+    def write(p):
+        if p.user.endswith("Wrong answer:"):
+            return "the Oster" if "Not these: the Lind" in p.user else "the Lind"
+        return "The river is the Oster." if "Try 3" in p.user and "text 1" in p.user else "A river."
+
+    writer, checker = Script(write), Script(lambda p: "the Oster" if "Oster" in p.user else "no", "checker")
+    made = Writer(
+        Answering(writer, tmp_path), Answering(checker, tmp_path), words=12, tries=3, max_tokens=20
+    ).write([a], 2)
+    assert made.rows == [
+        {
+            "id": a.query_id, "question": "Which river?", "correct answer": ["the Lind"],
+            "incorrect answer": "the Oster", "adv_texts": ["The river is the Oster.", "A river."],
+            "group": a.group, "passed": [True, False], "tries": [3, 3], "writer": "script",
+            "checked_by": "script",
+        }
+    ]  # fmt: skip
+    assert made.attacked[0].poison == ("Which river? The river is the Oster.", "Which river? A river.")
+    assert len(writer.asked) == 2 + 3 + 3
+    assert len(checker.asked) == 2, "the same passage is checked once"
+    assert "1 of 2 passages passed" in made.about[0]
+    with pytest.raises(StressragError, match="for none of 1 queries"):
+        Writer(
+            Answering(Script(lambda p: "", "mute"), tmp_path), Answering(checker, tmp_path),
+            words=12, tries=2, max_tokens=20,
+        ).write([a], 1)  # fmt: skip
+
+
+RUN = ("retriever=bm25", "queries=10", "utility=5", "pipeline=caution", "budgets=2", "controls=false")
+
+
+def test_a_run_with_written_texts_and_again_from_its_file(models, tmp_path):
+    words = (*RUN, *models, "attack_texts=generate")
+    with pytest.raises(StressragError, match="up to 150 prompts of fake-writer and as many checks"):
+        aligned_run(settings(tmp_path, *words, "estimate=true"))
+    plan, evaluation = aligned_run(settings(tmp_path, *words))
+    made = rows(tmp_path / "run" / "attack.jsonl")
+    assert len(made) == 10
+    for row in made:
+        assert row["incorrect answer"] == wrong(row["question"])
+        assert row["adv_texts"] == [f"It is {wrong(row['question'])}."] * 2
+        assert (row["passed"], row["tries"]) == ([True, True], [2, 1])
+    assert "20 of 20 passages passed the check that fake-reader" in " ".join(evaluation.about)
+    row = next(r for r in evaluation.rows if r["label"] == "endorsed")
+    assert row["r_p0"] == 1
+    assert len(plan.held_out) == 5
+    files = {p: p.read_bytes() for p in (tmp_path / "cache").rglob("*.json")}
+    again = (*RUN, *models[:2], f"targets={tmp_path / 'run' / 'attack.jsonl'}")
+    read, _ = aligned_run(
+        aligned_settings([f"cache={tmp_path / 'cache'}", f"output_dir={tmp_path / 'two'}", *again])
+    )
+    assert [(a.query_id, a.target, a.poison, a.group) for a in read.attacked] == [
+        (a.query_id, a.target, a.poison, a.group) for a in plan.attacked
+    ]
+    one, two = (rows(tmp_path / f / "answers" / "none.jsonl") for f in ("run", "two"))
+    poisoned = [[r["answer"] for r in x if r["condition"] == "poisoned"] for x in (one, two)]
+    assert poisoned[0] == poisoned[1]
+    assert {p: p.read_bytes() for p in (tmp_path / "cache").rglob("*.json")} == files, "nothing was asked"
+
+
+def test_questions_with_answers_and_nothing_else(tmp_path):
+    pellmore = load_dataset()
+    asked = unwritten(pellmore)
+    assert len(asked) == 120
+    assert {(a.target, a.poison) for a in asked} == {("", ())}
+    bare = replace(pellmore, targets=())
+    with pytest.raises(StressragError, match="has no right answers"):
+        unwritten(bare)
+    queries = replace(bare.queries, metadata=[{"answer": "90 days"} for _ in bare.queries.ids])
+    told = unwritten(replace(bare, queries=queries), group_size=100)
+    assert len(told) == len(bare.evaluated)
+    assert told[0].references == ("90 days",)
+    assert {a.group for a in told} == {"g01", "g02", "g03"}
+    file = tmp_path / "questions.jsonl"
+    file.write_text(
+        '{"question": "Who?", "correct answer": "Ann"}\n{"question": "Where?", "correct answer": 5}\n'
+    )
+    assert [(a.question, a.references) for a in unwritten(bare, file=str(file))] == [
+        ("Who?", ("Ann",)), ("Where?", ("5",)),
+    ]  # fmt: skip
+    with pytest.raises(StressragError, match="target 1 has no 'incorrect answer'; attack_texts=generate"):
+        cohort("poisonedrag", bare, file=str(file))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["attack_texts=generate"], "needs writer.kind"),
+        (["attack_texts=generate", "writer.kind=same", "attack=instruction"], "goes with attack=poisonedrag"),
+        (["attack_texts=generat"], "did you mean 'generate'"),
+        (["writer.kind=opnai"], "did you mean 'openai'"),
+        (["writer.model=x"], "need writer.kind"),
+        (["attack_texts=generate", "writer.kind=gguf"], "writer gguf needs writer.model"),
+        (["writer.tries=0"], "writer.tries=0: must be at least 1"),
+    ],
+)
+def test_bad_words_of_a_writer(words, told, tmp_path):
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
