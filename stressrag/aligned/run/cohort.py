@@ -113,7 +113,7 @@ def unwritten(
     if collection.targets:
         return [replace(a, target="", poison=()) for a in _own(collection)]
     asked = collection.evaluated
-    told = {q: _answers(m) for q, m in zip(asked.ids, asked.metadata, strict=True)}
+    told = {q: answers_of(m) for q, m in zip(asked.ids, asked.metadata, strict=True)}
     rows = [(q, text) for q, text in zip(asked.ids, asked.texts, strict=True) if told[q]]
     if not rows:
         raise StressragError(
@@ -126,7 +126,8 @@ def unwritten(
     ]
 
 
-def _answers(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+def answers_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The right answers that the metadata of a query names."""
     found = metadata.get("answers") or metadata.get("answer") or []
     return tuple(str(x) for x in (found if isinstance(found, list) else [found]) if str(x).strip())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from stressrag.aligned.generators.answering import Answering
 from stressrag.aligned.generators.base import Completion, Prompt
-from stressrag.aligned.labels import holds_target, is_correct
+from stressrag.aligned.labels import abstains, holds_target, is_correct
 from stressrag.aligned.pipelines.none import NoDefense
 from stressrag.aligned.run.asking import Say, quiet
 from stressrag.aligned.run.cohort import Attacked, planted
@@ -42,11 +42,12 @@ class Written:
 
 @dataclass
 class _Text:
-    """A passage on its way: the last text, all that were tried, and whether the last passed."""
+    """A passage on its way: all that was tried, the last of it that is a text, and whether that passed."""
 
     query: int
     number: int
     tried: list[str] = field(default_factory=list)
+    text: str = ""
     passed: bool = False
 
 
@@ -90,7 +91,7 @@ class Writer:
         self.say(f"writing targets and {budget} passages for each of {len(todo)} queries")
         targeted = self._targets(todo)
         texts = self._passages(targeted, budget)
-        full = [i for i in range(len(targeted)) if all(t.tried for t in texts if t.query == i)]
+        full = [i for i in range(len(targeted)) if all(t.text for t in texts if t.query == i)]
         if not full:
             raise StressragError(
                 f"{self.writing.generator.name} wrote a usable target and passages for none of {len(todo)}"
@@ -99,8 +100,7 @@ class Writer:
         out = Written([], [])
         for i in full:
             a, mine = targeted[i], [t for t in texts if t.query == i]
-            passages = [t.tried[-1] for t in mine]
-            out.attacked.append(replace(a, poison=tuple(planted(a.question, p) for p in passages)))
+            out.attacked.append(replace(a, poison=tuple(planted(a.question, t.text) for t in mine)))
             out.rows.append(self._row(a, mine))
         self._tell(out, len(todo))
         return out
@@ -124,7 +124,7 @@ class Writer:
             asked = [target_prompt(todo[i].question, todo[i].references, refused[i]) for i in still]
             for i, reply in zip(still, self._ask(self.writing, asked), strict=True):
                 target = read_target(reply.text)
-                if is_wrong(target, todo[i]):
+                if is_wrong(target, todo[i].references, todo[i].question):
                     made[i] = target
                 else:
                     refused[i].append(target or "(nothing)")
@@ -142,10 +142,12 @@ class Writer:
             ]
             got = []
             for t, reply in zip(still, self._ask(self.writing, asked), strict=True):
-                if text := read_passage(reply.text):
-                    t.tried.append(text)
+                text = read_passage(reply.text)
+                t.tried.append(text or "(nothing)")
+                if text and not abstains(text):  # models may decline to write
+                    t.text = text
                     got.append(t)
-            alone = [self._alone.prompt(some[t.query].question, [t.tried[-1]]) for t in got]
+            alone = [self._alone.prompt(some[t.query].question, [t.text]) for t in got]
             for t, reply in zip(got, self._ask(self.checking, alone), strict=True):
                 a = some[t.query]
                 t.passed = bool(holds_target(RULE, reply.text, a.target, a.question, a.references))
@@ -157,7 +159,7 @@ class Writer:
             "question": a.question,
             "correct answer": list(a.references),
             "incorrect answer": a.target,
-            "adv_texts": [t.tried[-1] for t in mine],
+            "adv_texts": [t.text for t in mine],
             "group": a.group,
             "passed": [t.passed for t in mine],
             "tries": [len(t.tried) for t in mine],
@@ -182,8 +184,8 @@ class Writer:
             )
 
 
-def is_wrong(target: str, a: Attacked) -> bool:
+def is_wrong(target: str, references: Sequence[str], question: str) -> bool:
     """Whether a target is an answer that no reference is, nor holds one, nor is held by one."""
-    if not target or is_correct(RULE, target, a.references, a.question):
+    if not target or abstains(target) or is_correct(RULE, target, references, question):
         return False
-    return not any(holds_target(RULE, reference, target, a.question) for reference in a.references)
+    return not any(holds_target(RULE, reference, target, question) for reference in references)
