@@ -1,6 +1,7 @@
 """Prompts that an endpoint refuses for good, waits that are told, and keys that are not there."""
 
 import json
+from collections import Counter
 
 import pytest
 from test_generators import KEY, ask, fake, reply  # noqa: F401
@@ -48,6 +49,20 @@ def test_a_forbidden_prompt_after_an_answer_is_its_own_problem(fake):  # noqa: F
         ask(generator, "bad")
 
 
+def test_a_resumed_run_knows_that_the_key_is_good_but_not_for_ever(fake, tmp_path):  # noqa: F811
+    """A bare 403 is about the prompt where answers are cached; ten in a row are about the key."""
+    fake.behave = refusing(403, b"<html>blocked</html>")
+    Answering(fake.generator(), tmp_path).complete([Prompt("good")])
+    again = Answering(fake.generator(), tmp_path, on_refusal="record")
+    assert [c.finish for c in again.complete([Prompt("good"), Prompt("bad")])] == ["stop", "refused"]
+    many = [Prompt("good"), *(Prompt(f"bad {i}") for i in range(40))]
+    with pytest.raises(StressragError, match="10 times in a row"):
+        Answering(fake.generator(), tmp_path, on_refusal="record", concurrency=1).complete(many)
+    fake.behave = refusing(403)
+    record = Answering(fake.generator(), tmp_path, on_refusal="record")
+    assert Counter(c.finish for c in record.complete(many)) == {"stop": 1, "refused": 40}
+
+
 @pytest.mark.parametrize(
     "said", ["API key not valid", "Invalid model name passed", "The model `x` does not exist"]
 )
@@ -57,7 +72,7 @@ def test_a_refusal_of_everything_is_the_runs_problem(fake, said, tmp_path):  # n
         ask(fake.generator(), "bad")
     fake.behave = refusing(400, b'{"error": "max_tokens is not known"}')
     with pytest.raises(StressragError, match=r"failed 10 times in a row.*max_tokens"):
-        Answering(fake.generator(), tmp_path, on_refusal="record").complete(
+        Answering(fake.generator(), tmp_path, on_refusal="record", concurrency=1).complete(
             [Prompt(f"bad {i}") for i in range(40)]
         )
 
@@ -91,7 +106,7 @@ def test_long_waits_are_told(fake):  # noqa: F811
 def test_a_key_that_is_not_set_is_named(fake, status, monkeypatch):  # noqa: F811
     monkeypatch.delenv("OPENAI_API_KEY")
     fake.behave = lambda text, nth: (status, {}, b"who are you")
-    with pytest.raises(StressragError, match=r"\$OPENAI_API_KEY is not set \(key_from"):
+    with pytest.raises(StressragError, match=r"\$OPENAI_API_KEY is not set \(set it, or name.*key_from\)"):
         ask(fake.generator())
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with pytest.raises(StressragError, match=r"is read from \$OPENAI_API_KEY") as e:

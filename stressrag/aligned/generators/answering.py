@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -98,6 +99,9 @@ class Answering:
                 found[key] = entry.completion
                 self._answers = self._answers or entry.completion.finish != REFUSED
         self.hits += len(found)
+        if self._answers:
+            with contextlib.suppress(AttributeError):  # a frozen class of the user's own
+                self.generator.proven = True
         missing = [(key, prompt) for key, prompt in distinct.items() if key not in found]
         failures: list[str] = []
         refused = self._ask_all(missing, found, failures) if missing else 0
@@ -148,7 +152,7 @@ class Answering:
                         refused += isinstance(e, Refused)
                         if isinstance(e, Refused) and self._records:
                             found[key] = self._refused(key)
-                            in_a_row = 0 if self._answers else in_a_row + 1
+                            in_a_row = 0 if self._answers and e.sure else in_a_row + 1
                         else:
                             in_a_row += 1
                             failures.append(str(e))

@@ -63,7 +63,19 @@ class Failed(Exception):
 
 
 class Refused(Failed):
-    """This prompt will never be answered, whatever is tried, such as for a content policy; others may be."""
+    """This prompt will never be answered, whatever is tried, such as for a content policy; others may be.
+
+    Parameters
+    ----------
+    reason : str
+        On one line, without secrets.
+    sure : bool
+        ``False`` where all prompts may be refused in these words, as with a bare 403.
+    """
+
+    def __init__(self, reason: str, sure: bool = True) -> None:
+        super().__init__(reason)
+        self.sure = sure
 
 
 def _quiet(_: str) -> None:
@@ -83,12 +95,15 @@ class Generator(abc.ABC):
         How many prompts it may be given at once, from as many threads.
     say : callable
         Told in a line why answering takes long, such as waits that a server asks for; a run sets it.
+    proven : bool
+        Whether it has answered before, so that its key is good; set where answers are cached.
     """
 
     name: str
     stand_in: bool = False
     concurrency: int = 1
     say: Callable[[str], None] = staticmethod(_quiet)
+    proven: bool = False
 
     @abc.abstractmethod
     def identity(self) -> dict[str, Any]:

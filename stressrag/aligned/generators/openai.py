@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import random
-import re
 import ssl
 import threading
 import time
@@ -23,6 +22,7 @@ from stressrag.aligned.generators.base import (
     one_line,
 )
 from stressrag.aligned.generators.endpoint import Reply, Retry, checked_url, is_private, post, read_key, scrub
+from stressrag.aligned.generators.refusals import is_setup, is_sure, refuses
 from stressrag.errors import StressragError
 
 _FATAL = {401: "the key is missing or wrong", 403: "access is denied", 404: "no such model or path"}
@@ -30,15 +30,6 @@ _AGAIN = (408, 409, 425, 429)
 _LONGEST_WAIT = 300.0
 _LONG_WAIT, _MANY_TRIES = 10.0, 3  # from here on a wait is told
 _QUIET = 5.0  # seconds between two such lines: prompts in flight are often put off together
-_REFUSALS = (400, 403, 413, 422)
-# A 403 says either that nothing is allowed or that this text is not.
-_POLICY = re.compile(r"polic|moderat|flagged|safety|content|guardrail|prohibited", re.IGNORECASE)
-# With these a 400 is about the whole run, not about the prompt.
-_SETUP = re.compile(
-    r"api.?key|(?:invalid|unknown|no such) model|model_not_found|model.{0,80}(?:not found|not exist|unknown)"
-    r"|unsupported.(?:parameter|value)|unrecognized request argument",
-    re.IGNORECASE,
-)
 
 
 class OpenAIChat(Generator):
@@ -113,7 +104,7 @@ class OpenAIChat(Generator):
         self._key_env = key_env if key_env is not None else _default_key(self.base_url)
         self._timeout, self._attempts, self._backoff = float(timeout), max(1, int(attempts)), float(backoff)
         self._sleep, self._jitter = sleep, jitter
-        self._reached = self._answered = False
+        self._reached = False
         self._told = -_QUIET
         self._holds_schemas = True
         self._noting = threading.Lock()
@@ -132,16 +123,12 @@ class OpenAIChat(Generator):
             if reply.status < 300:
                 self._note_no_schema()
         if reply.status >= 300:
-            kind = Refused if self._refuses(reply) else Failed
-            raise kind(f"{self._where()} answers {reply.status}: {reply.reason}")
+            said = f"{self._where()} answers {reply.status}: {reply.reason}"
+            if refuses(reply, self.proven):
+                raise Refused(said, sure=is_sure(reply))
+            raise Failed(said)
         assert reply.completion is not None  # below 300 there is one
         return reply.completion
-
-    def _refuses(self, reply: Reply) -> bool:
-        """Whether it is this prompt that is not wanted, rather than all of them."""
-        if reply.status == 403:  # where other prompts were answered, the key is good
-            return self._answered or bool(_POLICY.search(reply.reason))
-        return reply.status in _REFUSALS
 
     def _note_no_schema(self) -> None:
         with self._noting:
@@ -194,18 +181,18 @@ class OpenAIChat(Generator):
                 completion = _completion(raw, key)
             except Refused as e:
                 raise Refused(f"{self._where()}: {e}") from None
-            self._answered = True
+            self.proven = True
             return Reply(status, "", completion)
         reason = _reason(raw, key)
         if status == 429 and "insufficient_quota" in reason:
             raise StressragError(f"{self._where()}: the quota is used up: {reason}")
         if status in _AGAIN or (status >= 500 and not (schema and status == 501)):
             raise Retry(f"the server answers {status}: {reason}", after=headers.get("Retry-After"))
-        refused = status in _REFUSALS and self._refuses(Reply(status, reason))
+        refused = refuses(Reply(status, reason), self.proven)
         if status in _FATAL and not refused:
             hint = self._about_key(key) if status in (401, 403) else ""
             raise StressragError(f"{self._where()} answers {status}, {_FATAL[status]}: {reason}{hint}")
-        if refused and not self._answered and _SETUP.search(reason) and not (schema and status == 400):
+        if refused and not schema and not self.proven and is_setup(reason):
             raise StressragError(f"{self._where()} answers {status}: {reason}")
         if status < 400:
             raise StressragError(f"{self._where()} redirects ({status}); set base_url to where the API is")
@@ -217,7 +204,9 @@ class OpenAIChat(Generator):
             return "; no key is sent over plain http unless key_from names its environment variable"
         if key:
             return f"; the key is read from ${self._key_env}"
-        return f"; no key was sent: ${self._key_env} is not set (key_from names another variable)"
+        return (
+            f"; no key was sent: ${self._key_env} is not set (set it, or name another variable with key_from)"
+        )
 
     def _sent(self, body: bytes, key: str) -> tuple[int, Mapping[str, str], bytes]:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,8 @@ def answering_of(s: AlignedSettings, generator: Generator, say: Say) -> Answerin
             begun[0] = 20 * done // of
             say(f"  {done} of {of} prompts answered by {generator.name}")
 
-    generator.say = say
+    with contextlib.suppress(AttributeError):  # a frozen class of the user's own
+        generator.say = say
     return Answering(
         generator, cache, concurrency=s.concurrency, per_minute=s.per_minute, progress=progress,
         on_refusal=s.on_refusal,

@@ -171,7 +171,8 @@ def refused_prompts(folder: Path, pipelines: Sequence[str]) -> set[str]:
     for name in pipelines:
         path = folder / "traces" / answers_file(name)
         try:
-            rows = [json.loads(x) for x in path.read_text("utf-8").split("\n") if f'"{REFUSED}"' in x]
+            with path.open(encoding="utf-8") as lines:
+                rows = [json.loads(x) for x in lines if f'"{REFUSED}"' in x]
         except (OSError, ValueError):
             continue
         for stage in (s for row in rows for s in row["stages"]):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stressrag.aligned.generators.answering import Answering
+from stressrag.aligned.generators.base import REFUSED, Completion, Prompt
 from stressrag.aligned.labels import abstains, holds_target
 from stressrag.aligned.pipelines.base import whole
 from stressrag.aligned.pipelines.none import NoDefense
@@ -114,6 +115,8 @@ def build_split(s: AlignedSettings, say: Say = quiet) -> tuple[Path, dict[str, i
     say(f"writing and verifying triples for {len(some)} queries")
     for _ in range(s.writer.tries):
         build.round([c for c in some if c.triple is None])
+    if build.refused:
+        say(f"note: {build.refused} prompts were refused by the endpoint and count as empty replies")
     counts = {
         "candidates": len(some),
         "written": sum(any("answers" in t for t in c.tries) for c in some),
@@ -121,7 +124,7 @@ def build_split(s: AlignedSettings, say: Say = quiet) -> tuple[Path, dict[str, i
     }
     write_text(folder / CANDIDATES, "".join(_line(_candidate_row(c)) for c in some), _MEND)
     write_text(folder / TRIPLES, "".join(_line(_triple_row(c)) for c in some if c.triple), _MEND)
-    write_json(folder / BUILD, {**about, "counts": counts}, _MEND)
+    write_json(folder / BUILD, {**about, "counts": counts, "refused": build.refused}, _MEND)
     return folder, counts
 
 
@@ -154,6 +157,11 @@ class Builder:
         Whether the question stands before B, as it will be planted.
     max_tokens : int
         Of an answer.
+
+    Attributes
+    ----------
+    refused : int
+        Prompts that the endpoint refused.
     """
 
     def __init__(
@@ -161,13 +169,14 @@ class Builder:
     ) -> None:
         self.writing, self.answering = writing, answering
         self.words, self.anchor = words, anchor
+        self.refused = 0
         self._undefended = NoDefense(max_tokens)
 
     def round(self, some: Sequence[Candidate]) -> None:
         """One try; what is verified gets its triple."""
         asked = [split_prompt(c.question, c.text, self.words, c.failed) for c in some]
         made: list[tuple[Candidate, Split]] = []
-        for c, reply in zip(some, self.writing.complete(asked) if asked else [], strict=True):
+        for c, reply in zip(some, self._ask(self.writing, asked), strict=True):
             read = read_split(reply.text, c.text)
             problem = read if isinstance(read, str) else _unusable(read, c)
             if isinstance(read, Split) and not problem:
@@ -177,7 +186,7 @@ class Builder:
         prompts = [
             self._undefended.prompt(c.question, texts) for c, x in made for texts in self._compositions(c, x)
         ]
-        replies = iter(self.answering.complete(prompts) if prompts else [])
+        replies = iter(self._ask(self.answering, prompts))
         for c, x in made:
             answers = {name: whole(next(replies).text) for name in COMPOSITIONS}
             positive = {
@@ -189,6 +198,11 @@ class Builder:
             c.tries.append({**written, "answers": answers, "positive": positive, "verdict": verdict})
             if verdict == "verified":
                 c.triple = x
+
+    def _ask(self, answering: Answering, prompts: Sequence[Prompt]) -> list[Completion]:
+        replies = answering.complete(prompts)
+        self.refused += sum(r.finish == REFUSED for r in replies)
+        return replies
 
     def _compositions(self, c: Candidate, x: Split) -> list[list[str]]:
         b = planted(c.question, x.passage) if self.anchor else x.passage
@@ -229,7 +243,8 @@ def _folder(s: AlignedSettings, about: dict[str, Any]) -> Path:
             raise StressragError(f"{folder} is not empty and holds no build of triples; {_MEND}")
         try:
             earlier = json.loads((folder / BUILD).read_bytes())
-            earlier.pop("counts", None)
+            for name in ("counts", "refused"):
+                earlier.pop(name, None)
         except (OSError, ValueError, AttributeError):
             earlier = None
         if earlier != json.loads(json.dumps(about)) and not s.overwrite:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stressrag.aligned.generators.answering import Answering
-from stressrag.aligned.generators.base import Completion, Prompt
+from stressrag.aligned.generators.base import REFUSED, Completion, Prompt
 from stressrag.aligned.labels import abstains, holds_target, is_correct
 from stressrag.aligned.pipelines.none import NoDefense
 from stressrag.aligned.run.asking import Say, quiet
@@ -77,7 +77,7 @@ class Writer:
         self.writing, self.checking = writing, checking
         self.words, self.tries, self.dry, self.say = words, tries, dry, say
         self._alone = NoDefense(max_tokens)
-        self._most = 0
+        self._most = self._refused = 0
 
     def write(self, todo: Sequence[Attacked], budget: int) -> Written:
         """Targets for queries that have none, and so many passages for each.
@@ -111,7 +111,9 @@ class Writer:
                 f"estimate=true: the attack texts are not written yet, which takes up to {self._most} prompts"
                 f" of {self.writing.generator.name} and as many checks; the rest is known once they are"
             )
-        return answering.complete(prompts)
+        replies = answering.complete(prompts)
+        self._refused += sum(r.finish == REFUSED for r in replies)
+        return replies
 
     def _targets(self, todo: Sequence[Attacked]) -> list[Attacked]:
         """The queries with a target that is no right answer; others are left out."""
@@ -178,6 +180,10 @@ class Writer:
         )
         if writer.stand_in:
             out.about.append(f"{writer.name} is a stand-in and cannot write; its texts only show the steps.")
+        if self._refused:
+            out.notes.append(
+                f"{self._refused} prompts for attack texts and their checks were refused by the endpoint."
+            )
         if lost := asked - len(out.rows):
             out.notes.append(
                 f"{lost} of {asked} queries are left out: {writer.name} wrote no wrong answer, or no passage."
