@@ -119,6 +119,10 @@ def test_options_of_an_own_pipeline(mine, name):
     [
         ("pipeline_options.frist.top=1", "no such pipeline in pipeline=none,own_things:First; did you mean"),
         ("pipeline_options.first.tpo=1", r"pipeline_options\.first: no option 'tpo'; did you mean 'top'"),
+        (
+            "pipeline_options.first.top=many",
+            r"pipeline_options\.first\.top=many: must be a number, such as 1",
+        ),
         ("pipeline_options.first=1", "write pipeline_options.NAME.OPTION=VALUE"),
         ("pipeline_options.none.max_tokens=1", "pipeline_options.none.max_tokens: set max_tokens instead"),
         ("pipeline_options={first:3}", "options have names"),

@@ -301,6 +301,7 @@ def test_the_command_and_its_estimate(tmp_path):
         (["generator=gguf"], "generator.model"),
         (["generator=gguf", "generator.model=nowhere.gguf"], "no GGUF file"),
         (["budgets=9"], "passages to plant"),
+        (["judge.kind=openai", "judge.model=x"], "judge openai needs judge.base_url"),
         (["judge.kind=sam"], "did you mean 'same'"),
         (["judge.model=x"], "need judge.kind"),
         (["detector=foo"], "choose from"),

@@ -95,6 +95,15 @@ def option_names(name: str, named: bool = False) -> list[str] | None:
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
 
 
+def default_of(name: str, option: str) -> Any:
+    """What an option of a pipeline is unless it is given; ``None`` where that cannot be told."""
+    try:
+        found = inspect.signature(pipeline_factory(name)).parameters[option].default
+    except (TypeError, ValueError, KeyError):
+        return None
+    return None if found is inspect.Parameter.empty else found
+
+
 def pipeline_factory(name: str) -> Any:
     """The class, or other factory, of a pipeline.
 

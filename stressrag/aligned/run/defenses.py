@@ -9,7 +9,14 @@ from typing import Any
 
 from stressrag.aligned.pipelines.base import Pipeline
 from stressrag.aligned.pipelines.contract import check_pipeline
-from stressrag.aligned.pipelines.registry import get_pipeline, is_built_in, option_names, pipeline_factory
+from stressrag.aligned.pipelines.registry import (
+    default_of,
+    get_pipeline,
+    is_built_in,
+    option_names,
+    pipeline_factory,
+)
+from stressrag.aligned.pipelines.upstream import RobustPrompts, TrustPrompts
 from stressrag.aligned.records import NO_DEFENSE, Passage
 from stressrag.aligned.run.contexts import seen
 from stressrag.errors import StressragError, nearest
@@ -65,8 +72,26 @@ def check_options(s: AlignedSettings) -> dict[str, dict[str, Any]]:
                 raise StressragError(f"{at}.{option}: set {own} instead")
             if takes is not None and option not in takes:
                 raise StressragError(f"{at}: no option {option!r}; {nearest(str(option), takes)}")
+            _check_number(f"{at}.{option}", name, option, options[option])
         out.setdefault(name, {}).update(options)
+    for name in names:  # before the long work as well
+        if folder := _checkout(s, name):
+            (RobustPrompts if _PROMPTS[name] == "robustrag" else TrustPrompts)(folder)
     return out
+
+
+def _check_number(at: str, name: str, option: str, value: Any) -> None:
+    """Refuse a text where the option is a number by default, which constructors seldom look at."""
+    usual = default_of(name, option)
+    number = isinstance(usual, int | float) and not isinstance(usual, bool)
+    if number and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise StressragError(f"{at}={value}: must be a number, such as {usual}")
+
+
+def _checkout(s: AlignedSettings, name: str) -> Path | None:
+    """The folder from which a pipeline's prompts are to be read."""
+    folder = getattr(s.prompts_from, _PROMPTS[name]) if name in _PROMPTS else None
+    return Path(folder).expanduser() if folder else None
 
 
 def _spoken(name: str) -> list[str]:
@@ -118,8 +143,8 @@ def _options(plan: Any, name: str) -> dict[str, Any] | None:
     if name == "trustrag":
         options |= {"answer_tokens": s.max_tokens, "consolidation_tokens": s.max_tokens}
         options |= {"embed": s.embedder} if s.embedder else {}
-    if name in _PROMPTS and (folder := getattr(s.prompts_from, _PROMPTS[name])):
-        options["prompts_from"] = Path(folder).expanduser()
+    if folder := _checkout(s, name):
+        options["prompts_from"] = folder
     if name == "detector":
         threshold = _threshold(plan)
         if threshold is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stressrag.aligned.generators.base import Prompt
-from stressrag.aligned.run.asking import answering_of, helper_of, quiet
+from stressrag.aligned.run.asking import answering_of, quiet
 from stressrag.aligned.run.contexts import seen
 from stressrag.aligned.run.execute import jobs_of, question_of
 from stressrag.aligned.run.judging import judge_prompt
@@ -65,7 +65,7 @@ def estimate(plan: Plan) -> dict[str, Any]:
 
 def _judging(plan: Plan, first: dict[str, Any]) -> dict[str, Any] | None:
     """The most that a judge is asked: each answer once."""
-    if plan.settings.judge.kind is None:
+    if plan.judge is None:
         return None
     asked: list[Prompt] = [
         judge_prompt(skeleton(plan, c, pipeline.name), plan.settings.judge.max_tokens)
@@ -78,5 +78,5 @@ def _judging(plan: Plan, first: dict[str, Any]) -> dict[str, Any] | None:
         "prompts": len(asked),
         "prompt_tokens": round(shown),
         "completion_tokens": sum(p.max_tokens for p in asked),
-        "same": helper_of(plan.settings, "judge", plan.generator).identity() == plan.generator.identity(),
+        "same": plan.judge.identity() == plan.generator.identity(),
     }

@@ -65,6 +65,8 @@ class Plan:
         ``none`` first.
     detection : Detection or None
         Detectors calibrated on the collection's calibration queries, where it has enough of them.
+    judge : Generator or None
+        What labels the answers.
     written : Written or None
         The attack's texts where a generator wrote them.
     notes : list of str
@@ -79,6 +81,7 @@ class Plan:
     generator: Generator
     pipelines: list[Pipeline]
     detection: Any = None
+    judge: Generator | None = None
     written: Written | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -157,21 +160,24 @@ def make_plan(settings: AlignedSettings, say: Say = quiet) -> Plan:
     """
     s = settings
     check_options(s)
+    # All that can be wrong with the settings is found before the long work.
     generator = generator_of(s.generator)
+    judge = helper_of(s, "judge", generator) if s.judge.kind else None
+    writer = helper_of(s, "writer", generator) if s.attack_texts == "generate" else None
     d = s.dataset
     say(f"loading {d.name}")
     collection = load_dataset(
         d.name, split=d.split, path=d.path, corpus=d.corpus, queries=d.queries, qrels=d.qrels
     )
     written = None
-    if s.attack_texts == "generate":
+    if writer is not None:
         everyone = unwritten(collection, file=s.targets, group_size=s.group_size)
     else:
         everyone = cohort(s.attack, collection, file=s.targets, group_size=s.group_size, anchor=s.anchor)
     attacked = chosen(everyone, s.queries)
     taken = {a.query_id for a in attacked}
-    if s.attack_texts == "generate":
-        written = _write(s, generator, attacked, say)
+    if writer is not None:
+        written = _write(s, generator, writer, attacked, say)
         attacked = written.attacked
     held_out = [a for a in everyone if a.query_id not in taken and a.references][: s.utility]
     say(f"fitting {s.retriever.label}")
@@ -184,7 +190,7 @@ def make_plan(settings: AlignedSettings, say: Say = quiet) -> Plan:
     contexts += clean_contexts(retriever, collection, asked, s.k, "utility") if asked else []
     calibration = list(zip(collection.calibration.ids, collection.calibration.texts, strict=True))
     contexts += clean_contexts(retriever, collection, calibration, s.k, "calibration") if calibration else []
-    plan = Plan(s, collection, attacked, held_out, contexts, generator, [], written=written)
+    plan = Plan(s, collection, attacked, held_out, contexts, generator, [], judge=judge, written=written)
     plan.notes += written.notes if written else []
     plan.detection = _detection(plan)
     plan.pipelines = make_pipelines(plan)
@@ -192,13 +198,15 @@ def make_plan(settings: AlignedSettings, say: Say = quiet) -> Plan:
     return plan
 
 
-def _write(s: AlignedSettings, generator: Generator, todo: Sequence[Attacked], say: Say) -> Written:
+def _write(
+    s: AlignedSettings, generator: Generator, writer: Generator, todo: Sequence[Attacked], say: Say
+) -> Written:
     """Have targets and passages written."""
-    writer = answering_of(s, helper_of(s, "writer", generator), say)
-    checker = writer if s.writer.check == "writer" else answering_of(s, generator, say)
+    writing = answering_of(s, writer, say)
+    checking = writing if s.writer.check == "writer" else answering_of(s, generator, say)
     made = Writer(
-        writer, checker, words=s.writer.words, tries=s.writer.tries, max_tokens=s.max_tokens, dry=s.estimate,
-        say=say,
+        writing, checking, words=s.writer.words, tries=s.writer.tries, max_tokens=s.max_tokens,
+        dry=s.estimate, say=say,
     )  # fmt: skip
     return made.write(todo, max(_budgets(s)))
 
