@@ -26,7 +26,7 @@ def test_a_prompt_that_is_refused(fake, status, tmp_path):  # noqa: F811
     fake.behave = refusing(status)
     with pytest.raises(Refused, match=rf"{status}: content_policy_violation not this text"):
         ask(fake.generator(), "bad")
-    with pytest.raises(StressragError, match=r"1 of 2 prompts.*1 were refused for good: on_refusal=record"):
+    with pytest.raises(StressragError, match=r"1 of 2 prompts.*1 was refused for good: on_refusal=record"):
         Answering(fake.generator(), tmp_path).complete([Prompt("bad"), Prompt("good")])
     record = Answering(fake.generator(), tmp_path, on_refusal="record")
     assert [c.finish for c in record.complete([Prompt("bad"), Prompt("good")])] == ["refused", "stop"]

@@ -345,6 +345,9 @@ def test_the_command_that_builds_triples(models, tmp_path):
     done = build(*models, "queries=3", "cache=c", "output_dir=split", "pipeline=none")
     assert done.returncode == 0, done.stderr
     assert "3 candidates, 3 written, 3 verified" in done.stdout
+    most = build(*models, "queries=3", "cache=d", "estimate=true", "writer.tries=2").stdout
+    assert "3 candidates: at most 6 prompts of the writer and 24 of the generator" in most
+    assert not (tmp_path / "d").exists()
     assert "note: pipeline=none plays no part here" in done.stderr
     assert "pipeline=" not in build("--help").stdout
     assert "writer.tries" in build("--help").stdout

@@ -15,7 +15,7 @@ _EXAMPLES = (
     "aligned run attack=split_knowledge targets=split/triples.jsonl generator=gguf generator.model=m.gguf",
 )
 _NODES = ("dataset", "generator", "writer")
-_KEYS: tuple[str, ...] = (
+_KEYS = (
     "queries",
     "anchor",
     "max_tokens",
@@ -24,8 +24,9 @@ _KEYS: tuple[str, ...] = (
     "per_minute",
     "cache",
     "output_dir",
+    "overwrite",
+    "estimate",
 )
-_KEYS += ("overwrite",)
 
 
 def _used(key: str) -> bool:
@@ -42,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
 
         print(settings_help("aligned build-split", _WHAT, _EXAMPLES, root=ALIGNED, only=_used))
         return 0
-    from stressrag.aligned.run.split_build import TRIPLES, build_split
+    from stressrag.aligned.run.split_build import TRIPLES, build_split, most_prompts
     from stressrag.settings.aligned import aligned_settings
 
     def say(text: str) -> None:
@@ -52,6 +53,13 @@ def main(argv: Sequence[str]) -> int:
     for word in argv:
         if not _used(word.partition("=")[0]):
             say(f"note: {word} plays no part here; it goes with aligned run")
+    if settings.estimate:
+        n = most_prompts(settings, say)
+        print(
+            f"{n['candidates']} candidates: at most {n['writer']} prompts of the writer and {n['generator']}"
+            " of the generator, fewer where early tries pass or answers are cached"
+        )
+        return 0
     folder, counts = build_split(settings, say)
     print(", ".join(f"{n} {what}" for what, n in counts.items()))
     print(f"\nwritten: {folder / TRIPLES}, candidates.jsonl and build.json beside it")

@@ -123,7 +123,8 @@ class Answering:
     def _hint(self, refused: int) -> str:
         if not refused or self._records:
             return ""
-        return f"; {refused} were refused for good: on_refusal=record takes them as empty answers and goes on"
+        were = "1 was" if refused == 1 else f"{refused} were"
+        return f"; {were} refused for good: on_refusal=record takes an empty answer for such and goes on"
 
     def _ask_all(
         self, missing: list[tuple[str, Prompt]], found: dict[str, Completion], failures: list[str]

@@ -105,7 +105,7 @@ class OpenAIChat(Generator):
         self._timeout, self._attempts, self._backoff = float(timeout), max(1, int(attempts)), float(backoff)
         self._sleep, self._jitter = sleep, jitter
         self._reached = False
-        self._told = -_QUIET
+        self._told, self._told_pause = -_QUIET, 0.0
         self._holds_schemas = True
         self._noting = threading.Lock()
 
@@ -165,9 +165,9 @@ class OpenAIChat(Generator):
             return
         with self._noting:
             now = time.monotonic()
-            if now - self._told < _QUIET:
+            if now - self._told < _QUIET and pause <= self._told_pause:
                 return
-            self._told = now
+            self._told, self._told_pause = now, pause
         self.say(
             f"  {self._where()}: {problem}; waiting {pause:.0f} s before try {tries + 1} of {self._attempts}"
         )

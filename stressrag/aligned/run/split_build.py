@@ -91,11 +91,7 @@ def build_split(s: AlignedSettings, say: Say = quiet) -> tuple[Path, dict[str, i
         raise StressragError("aligned build-split needs writer.kind, such as writer.kind=same or openai")
     generator = generator_of(s.generator)
     writer = helper_of(s, "writer", generator)
-    d = s.dataset
-    say(f"loading {d.name}")
-    collection = load_dataset(
-        d.name, split=d.split, path=d.path, corpus=d.corpus, queries=d.queries, qrels=d.qrels
-    )
+    collection = _load(s, say)
     about = {
         "collection": collection.name,
         "content": collection.hashes["content"],
@@ -126,6 +122,22 @@ def build_split(s: AlignedSettings, say: Say = quiet) -> tuple[Path, dict[str, i
     write_text(folder / TRIPLES, "".join(_line(_triple_row(c)) for c in some if c.triple), _MEND)
     write_json(folder / BUILD, {**about, "counts": counts, "refused": build.refused}, _MEND)
     return folder, counts
+
+
+def most_prompts(s: AlignedSettings, say: Say = quiet) -> dict[str, int]:
+    """What building takes at most; nothing is asked: ``candidates``, prompts of ``writer``, ``generator``."""
+    n = len(candidates(_load(s, say), s.queries))
+    return {
+        "candidates": n,
+        "writer": n * s.writer.tries,
+        "generator": n * s.writer.tries * len(COMPOSITIONS),
+    }
+
+
+def _load(s: AlignedSettings, say: Say) -> Collection:
+    d = s.dataset
+    say(f"loading {d.name}")
+    return load_dataset(d.name, split=d.split, path=d.path, corpus=d.corpus, queries=d.queries, qrels=d.qrels)
 
 
 def candidates(collection: Collection, most: int | None) -> list[Candidate]:
