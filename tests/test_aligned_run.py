@@ -277,7 +277,11 @@ def test_the_command_and_its_estimate(tmp_path):
     assert "0 answered before" in told.stdout
     slow = run(*SMALL, "cache=c", "estimate=true", "per_minute=10", cwd=tmp_path)
     asked = int(re.search(r"(\d+) to ask", slow.stdout)[1])
-    assert f"about {6 * asked} s" in slow.stdout
+    assert f"about {6 * asked} s at 10 prompts a minute" in slow.stdout
+    judged = run(*SMALL, "cache=c", "estimate=true", "per_minute=10", "judge.kind=same", cwd=tmp_path)
+    most = int(re.search(r"judge: at most (\d+), one per answer", judged.stdout)[1])
+    assert most >= asked
+    assert f"about {6 * (asked + most)} s" in judged.stdout
     assert not (tmp_path / "runs").exists()
     done = run(*SMALL, "cache=c", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -297,6 +301,7 @@ def test_the_command_and_its_estimate(tmp_path):
         (["generator=gguf"], "generator.model"),
         (["generator=gguf", "generator.model=nowhere.gguf"], "no GGUF file"),
         (["budgets=9"], "passages to plant"),
+        (["judge.kind=openai", "judge.model=x"], "judge openai needs judge.base_url"),
         (["judge.kind=sam"], "did you mean 'same'"),
         (["judge.model=x"], "need judge.kind"),
         (["detector=foo"], "choose from"),

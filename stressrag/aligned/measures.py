@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stressrag.aligned.cells import FOUR, Cell, Labeler
+from stressrag.aligned.split_counts import split_counts
 from stressrag.stats.bootstrap import LEVEL, N_RESAMPLES, Floats
 from stressrag.stats.four import MEASURES, contrast, four_conditions, paired_p
 from stressrag.stats.intervals import Difference, Estimate, estimates
@@ -123,6 +124,8 @@ def _row(cell: Cell, labels: Labeler, there: Mapping[str, Estimate], seed: int) 
     out["interval_methods"] = {name: e.method for name, e in there.items()}
     out["n_of"] = {name: e.n for name, e in there.items()}
     out["counts"] = {name: round(e.value * e.n) for name, e in there.items() if name in (*RATES, "P", "J")}
+    if (split := split_counts(cell, labels)) is not None:
+        out["split_knowledge"] = split
     if cell.method != "none":
         out |= _tests(cell, np.where(known, p0, np.nan), np.where(known, p1, np.nan), seed)
     out["unknown"] = _unknown(cell, labels, applicable)

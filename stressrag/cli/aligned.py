@@ -10,6 +10,7 @@ from stressrag.errors import StressragError, nearest
 # Verb → module of this package, function there, what it does.
 VERBS = {
     "run": ("aligned_run", "main", "retrieve, answer under all conditions, judge, score and report"),
+    "build-split": ("aligned_split", "main", "write and verify triples for attack=split_knowledge"),
     "score": (
         "aligned_score",
         "score_main",

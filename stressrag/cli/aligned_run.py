@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 _WHAT = """Retrieves clean and poisoned contexts, answers every query under the four conditions and the
 removal controls, judges, scores and reports. Each distinct prompt is answered once and kept in a cache, so a
@@ -28,8 +29,10 @@ def main(argv: Sequence[str]) -> int:
 
         print(settings_help("aligned run", _WHAT, _EXAMPLES, root=ALIGNED))
         return 0
-    from stressrag.aligned.run.execute import aligned_run, estimate
+    from stressrag.aligned.run.estimating import estimate
+    from stressrag.aligned.run.execute import aligned_run
     from stressrag.aligned.run.plan import make_plan
+    from stressrag.aligned.run.unused import unused
     from stressrag.cli.aligned_score import summary
     from stressrag.settings.aligned import aligned_settings
 
@@ -37,8 +40,10 @@ def main(argv: Sequence[str]) -> int:
         print(text, file=sys.stderr, flush=True)
 
     settings = aligned_settings(argv)
+    for line in unused(argv, settings):
+        say(line)
     if settings.estimate:
-        print(_estimated(estimate(make_plan(settings, say))))
+        print(_estimated(estimate(make_plan(settings, say)), settings.per_minute))
         return 0
     plan, evaluation = aligned_run(settings, say)
     print(summary(evaluation))
@@ -46,13 +51,23 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _estimated(e: dict[str, object]) -> str:
+def _estimated(e: dict[str, Any], per_minute: float | None) -> str:
     """The estimate in words."""
-    seconds, cost = e["seconds"], e["cost"]
-    took = "not known before the first answer" if seconds is None else f"about {float(str(seconds)):.0f} s"
-    price = "" if cost is None else f", cost about {float(str(cost)):.2f}"
-    return (
+    seconds, cost, judge = e["seconds"], e["cost"], e["judge"]
+    took = "not known before the first answer" if seconds is None else f"about {seconds:.0f} s"
+    price = "" if cost is None else f", cost about {cost:.2f}"
+    lines = [
         f"first prompts: {e['distinct']} distinct, {e['cached']} answered before, {e['to_ask']} to ask (about"
-        f" {float(str(e['prompt_tokens'])):.0f} tokens in and {float(str(e['completion_tokens'])):.0f} out);"
-        f" time {took}{price}.\nPipelines of several steps, and a judge, ask more once these are answered."
-    )
+        f" {e['prompt_tokens']} tokens in and {e['completion_tokens']} out)"
+    ]
+    if judge:
+        known = "" if e["judge_seconds_known"] or per_minute else ", whose time is not known"
+        lines.append(
+            f"judge: at most {judge['prompts']}, one per answer (equal ones are judged once); about"
+            f" {judge['prompt_tokens']} tokens in and {judge['completion_tokens']} out{known}"
+        )
+    paced = f" at {per_minute:g} prompts a minute" if per_minute else ""
+    both = ", both at the same prices" if judge and cost is not None else ""
+    lines.append(f"time {took}{paced}{price}{both}")
+    more = ", and a judge a second time where a reply cannot be read" if judge else ""
+    return "\n".join([*lines, f"Pipelines of several steps ask more once these are answered{more}."])

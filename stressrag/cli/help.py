@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from stressrag.settings.places import GRID, MAIN, choices, groups, settings
 
 
 def settings_help(
-    verb: str, what: str, examples: Sequence[str], *, grid: bool = False, root: str = MAIN
+    verb: str,
+    what: str,
+    examples: Sequence[str],
+    *,
+    grid: bool = False,
+    root: str = MAIN,
+    only: Callable[[str], bool] = lambda key: True,
 ) -> str:
-    """Groups with their choices, settings with their defaults, and examples."""
+    """Groups with their choices, settings with their defaults (``only`` some), and examples."""
     lines = [
         what,
         "",
@@ -20,11 +26,11 @@ def settings_help(
     ]
     lines += [f"  python -m stressrag {e}" for e in examples]
     lines += ["", "groups:"]
-    names = [*groups(root), GRID] if grid else groups(root)
+    names = [name for name in ([*groups(root), GRID] if grid else groups(root)) if only(name)]
     for group in names:
         lines.append(f"  {group}=")
         lines += [f"    {name:20} {text}" for name, text in choices(group).items()]
     lines += ["", "settings (default):"]
-    for s in settings(root):
+    for s in (s for s in settings(root) if only(s.key)):
         lines.append(f"  {s.key + '=' + s.default:44} {s.help}".rstrip())
     return "\n".join(lines)

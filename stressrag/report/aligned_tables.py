@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stressrag.aligned.controls import EVENTS
 from stressrag.aligned.records import AXES, NO_DEFENSE
+from stressrag.aligned.split_counts import COUNTS
 from stressrag.aligned.versus import named
 from stressrag.report.aligned_rows import constant, merged, ordered, place_names
 from stressrag.report.labels import percent
@@ -29,6 +30,7 @@ def tables(e: Evaluation) -> list[Table]:
         _rankings(e),
         _rates(e),
         _pairs(e),
+        _split(e),
         _controls(e),
         _exposure(e),
         _utility(e),
@@ -233,6 +235,30 @@ def _controls(e: Evaluation) -> Table:
         rows,
         len(vary) + 2,
     )
+
+
+def _split(e: Evaluation) -> Table:
+    """Split knowledge, from candidates to what each defense leaves."""
+    some = [r for r in e.rows if r.get("split_knowledge")]
+    vary = place_names(some)
+    rows = [
+        [
+            *(_cell(r[a]) for a in vary),
+            visible(r["method"]),
+            visible(r["label"]),
+            *("-" if (n := r["split_knowledge"][name]) is None else str(n) for name in COUNTS),
+        ]
+        for r in some
+    ]
+    note = (
+        "Counts of queries. Candidates: triples attacked. Co retrieved: legitimate passage A and injected"
+        " passage B both in the context. Positives: undefended answers that give the target; strict: those of"
+        " them that need A and B (with either or both left out the answer is negative); newly induced: and"
+        " negative on clean retrieval. Suppressed: strict ones that the defense makes negative; introduced:"
+        " positive with the defense only; final: positive with the defense."
+    )
+    head = [*vary, "method", "label", *(n.replace("_", " ") for n in COUNTS)]
+    return Table("Split knowledge", note, head, rows, len(vary) + 2)
 
 
 def _detectors(e: Evaluation) -> Table:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from stressrag.errors import StressragError, nearest
 from stressrag.settings.compose import check_retriever, check_tokenizers, check_values, compose_root, reason
-from stressrag.settings.overrides import LISTS, Wish, hydra_words, parse
+from stressrag.settings.overrides import LISTS, Wish, hydra_words, parse, parse_value
 from stressrag.settings.places import ALIGNED
 from stressrag.settings.schema import BOUNDS, CHOICES, TOKENIZERS, Retrieving
 
@@ -33,6 +34,20 @@ class JudgeSettings(GeneratorSettings):
 
 
 @dataclass
+class WriterSettings(GeneratorSettings):
+    kind: str | None = None  # type: ignore[assignment]
+    words: int = 30
+    tries: int = 5
+    check: str = "generator"
+
+
+@dataclass
+class PromptsFrom:
+    robustrag: str | None = None
+    trustrag: str | None = None
+
+
+@dataclass
 class AlignedSettings(Retrieving):
     """What an aligned run is made of, and how it is run."""
 
@@ -40,6 +55,8 @@ class AlignedSettings(Retrieving):
     generator: GeneratorSettings = field(default_factory=GeneratorSettings)
     pipeline: list[str] = field(default_factory=list)
     attack: str = "poisonedrag"
+    attack_texts: str = "given"
+    writer: WriterSettings = field(default_factory=WriterSettings)
     budgets: list[int] = field(default_factory=list)
     queries: int | None = None
     utility: int = 50
@@ -54,7 +71,10 @@ class AlignedSettings(Retrieving):
     detector_rate: int = 5
     embedder: str | None = None
     phrases: str | None = None
+    prompts_from: PromptsFrom = field(default_factory=PromptsFrom)
+    pipeline_options: dict[str, Any] = field(default_factory=dict)
     max_tokens: int = 150
+    on_refusal: str = "stop"
     concurrency: int | None = None
     per_minute: float | None = None
     price_in: float | None = None
@@ -64,10 +84,14 @@ class AlignedSettings(Retrieving):
 
 
 _ATTACK = "attack"
+_OPTIONS = "pipeline_options."
 _SCORED = ("min_score", "gap", "dispersion")
 _SHARED = ("bm25.", "lsa.", "dense.", "rrf.", "retriever.", "k", "seed")
 _CHOICES = {k: v for k, v in CHOICES.items() if k.startswith(_SHARED[:5])} | {
     "attack": ("poisonedrag", "split_knowledge", "instruction"),
+    "attack_texts": ("given", "generate"),
+    "on_refusal": ("stop", "record"),
+    "writer.check": ("generator", "writer"),
 }
 _BOUNDS: dict[str, tuple[float | None, float | None]] = {
     **{k: v for k, v in BOUNDS.items() if k in _SHARED or k.startswith(_SHARED[:5])},
@@ -81,6 +105,8 @@ _BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "per_minute": (0.01, None),
     "price_in": (0, None),
     "price_out": (0, None),
+    "writer.words": (5, 1000),
+    "writer.tries": (1, 1000),
     "generator.timeout": (0.1, None),
     "generator.context": (128, None),
     "generator.threads": (1, None),
@@ -98,7 +124,8 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    wishes = parse(words, ALIGNED)
+    own = [w for w in words if w.startswith((_OPTIONS, _OPTIONS[:-1] + "="))]
+    wishes = parse([w for w in words if w not in own], ALIGNED)
     for w in wishes:
         if len(w.values) > 1 and w.key not in LISTS:
             raise StressragError(
@@ -112,6 +139,7 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
         for w in wishes:
             if w.key == _ATTACK:
                 OmegaConf.update(config, _ATTACK, w.values[0])
+        config.pipeline_options = _with_options(config.pipeline_options, own)
         settings = OmegaConf.to_object(config)
     except OmegaConfBaseException as e:
         raise StressragError(reason(e)) from e
@@ -119,6 +147,24 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
         raise StressragError("conf/aligned.yaml does not start from its schema; restore its defaults list")
     _check(settings)
     return settings
+
+
+def _with_options(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Options of pipelines, with those of words such as ``pipeline_options.NAME.OPTION=VALUE``."""
+    out = {str(name): dict(options) for name, options in given.items()}
+    for word in words:
+        key, equals, text = word.removeprefix(_OPTIONS).partition("=")
+        if key == _OPTIONS[:-1]:  # all of them at once
+            value = parse_value("value", text)
+            if not isinstance(value, Mapping) or not all(isinstance(v, Mapping) for v in value.values()):
+                raise StressragError(f"{word}: options have names; write {_OPTIONS}NAME.OPTION=VALUE")
+            out |= {str(k): dict(v) for k, v in value.items()}
+            continue
+        name, _, option = key.rpartition(".")
+        if not equals or not name or not option.isidentifier():
+            raise StressragError(f"{word!r}: write {_OPTIONS}NAME.OPTION=VALUE, NAME as in pipeline=")
+        out.setdefault(name, {})[option] = parse_value("value", text)
+    return out
 
 
 def _word(wish: Wish) -> str:
@@ -135,11 +181,19 @@ def _check(s: AlignedSettings) -> None:
     if not s.budgets or min(s.budgets) < 1 or len(set(s.budgets)) < len(s.budgets):
         raise StressragError(f"budgets={s.budgets}: give one or more different whole numbers from 1 on")
     kinds = ("same", "extractive", "openai", "gguf", "transformers", "python")
-    if s.judge.kind is not None and s.judge.kind not in kinds:
-        raise StressragError(f"judge.kind={s.judge.kind}: {nearest(s.judge.kind, kinds)}")
-    if s.judge.kind is None and (s.judge.model or s.judge.base_url or s.judge.target):
-        raise StressragError("judge.model and the like need judge.kind, such as judge.kind=openai")
-    for node in (s.generator, s.judge):
+    helpers: dict[str, GeneratorSettings] = {"judge": s.judge, "writer": s.writer}
+    for name, helper in helpers.items():
+        kind: str | None = helper.kind
+        if kind is not None and kind not in kinds:
+            raise StressragError(f"{name}.kind={kind}: {nearest(kind, kinds)}")
+        if kind is None and (helper.model or helper.base_url or helper.target):
+            raise StressragError(f"{name}.model and the like need {name}.kind, such as {name}.kind=openai")
+    if s.attack_texts == "generate" and s.attack != "poisonedrag":
+        other = "; aligned build-split writes triples" if s.attack == "split_knowledge" else ""
+        raise StressragError(f"attack_texts=generate goes with attack=poisonedrag, not {s.attack}{other}")
+    if s.attack_texts == "generate" and s.writer.kind is None:
+        raise StressragError("attack_texts=generate needs writer.kind, such as writer.kind=same or openai")
+    for node in (s.generator, *helpers.values()):
         if not re.fullmatch(r"[A-Za-z_]\w*", node.key_from):
             raise StressragError("key_from is the name of an environment variable, never the key itself")
     if s.detector not in _SCORED:
@@ -148,6 +202,13 @@ def _check(s: AlignedSettings) -> None:
         )
     if s.generator.kind == "python" and not s.generator.target:
         raise StressragError("generator=python needs generator.target=package.module:factory")
+    for name in ("generator", *helpers):
+        target = getattr(s, name).target
+        if target is not None and ":" not in target:
+            raise StressragError(
+                f"{name}.target={target}: write package.module:factory, the function that makes the"
+                f" generator, such as {target}:make"
+            )
     from stressrag.aligned.labels import RULES
 
     for name in s.labels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -9,8 +10,17 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from stressrag.aligned.generators.base import Completion, Failed, Generator, Prompt, one_line
+from stressrag.aligned.generators.base import (
+    REFUSED,
+    Completion,
+    Failed,
+    Generator,
+    Prompt,
+    Refused,
+    one_line,
+)
 from stressrag.aligned.generators.cache import Cache, Entry, prompt_hash
+from stressrag.aligned.generators.contract import check_completion
 from stressrag.errors import StressragError
 
 __all__ = ["Answering", "prompt_hash"]
@@ -34,6 +44,10 @@ class Answering:
         The most prompts that are begun in a minute (retries of a generator come on top).
     progress : callable, optional
         Called with the prompts dealt with so far and all that are to be asked.
+    on_refusal : {"stop", "record"}
+        Of a prompt that the generator refuses for good (:class:`~stressrag.aligned.generators.base.Refused`):
+        ``stop`` counts it as failed; ``record`` takes an empty completion with finish ``refused`` for its
+        answer, which is cached like any other. ``stop`` asks prompts that were recorded so once more.
 
     Attributes
     ----------
@@ -51,6 +65,7 @@ class Answering:
         concurrency: int | None = None,
         per_minute: float | None = None,
         progress: Callable[[int, int], None] | None = None,
+        on_refusal: str = "stop",
     ) -> None:
         self.generator = generator
         self.identity = generator.identity()
@@ -59,6 +74,8 @@ class Answering:
             raise StressragError(f"the concurrency must be 1 or more, not {self.concurrency}")
         if per_minute is not None and not per_minute > 0:
             raise StressragError(f"the prompts per minute must be above 0, not {per_minute}")
+        self._records = on_refusal == "record"
+        self._answers = False  # whether it is known to answer anything
         self.calls = self.hits = 0
         self.seconds = 0.0
         self._cache = Cache(cache_folder)
@@ -78,56 +95,87 @@ class Answering:
         distinct = dict(zip(keys, prompts, strict=True))
         found: dict[str, Completion] = {}
         for key in distinct:
-            if entry := self._cache.get(key):
+            if entry := self._known(key):
                 found[key] = entry.completion
+                self._answers = self._answers or entry.completion.finish != REFUSED
         self.hits += len(found)
+        if self._answers:
+            with contextlib.suppress(AttributeError):  # a frozen class of the user's own
+                self.generator.proven = True
         missing = [(key, prompt) for key, prompt in distinct.items() if key not in found]
         failures: list[str] = []
-        if missing:
-            self._ask_all(missing, found, failures)
+        refused = self._ask_all(missing, found, failures) if missing else 0
         if failures:
             reasons = list(dict.fromkeys(failures))
             more = f" (and {len(reasons) - 1} other reasons)" if len(reasons) > 1 else ""
             raise StressragError(
                 f"{len(failures)} of {len(distinct)} prompts could not be answered by {self.generator.name}: "
                 f"{reasons[0]}{more}; all other answers are cached: run the same command again"
+                + self._hint(refused)
             )
         return [found[key] for key in keys]
 
+    def _known(self, key: str) -> Entry | None:
+        """The cached entry, unless it only says that the prompt was refused and that is not to count."""
+        entry = self._cache.get(key)
+        return None if entry and entry.completion.finish == REFUSED and not self._records else entry
+
+    def _hint(self, refused: int) -> str:
+        if not refused or self._records:
+            return ""
+        were = "1 was" if refused == 1 else f"{refused} were"
+        return f"; {were} refused for good: on_refusal=record takes an empty answer for such and goes on"
+
     def _ask_all(
         self, missing: list[tuple[str, Prompt]], found: dict[str, Completion], failures: list[str]
-    ) -> None:
-        """Ask what is missing; prompts are handed out as others end, so that stopping is quick."""
+    ) -> int:
+        """Ask what is missing; prompts are handed out as others end, so that stopping is quick.
+
+        Returns how many were refused.
+        """
         todo = iter(missing)
-        in_a_row = done = 0
+        in_a_row = done = refused = 0
+        last = ""
         running: dict[Future[Completion], str] = {}
         with ThreadPoolExecutor(self.concurrency) as pool:
             while True:
                 while len(running) < self.concurrency and (next_ := next(todo, None)):
                     running[pool.submit(self._ask, *next_)] = next_[0]
                 if not running:
-                    return
+                    return refused
                 ended, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
                     key = running.pop(future)
                     try:
                         found[key] = future.result()
-                        in_a_row = 0
+                        in_a_row, self._answers = 0, True
                     except Failed as e:
-                        failures.append(str(e))
-                        in_a_row += 1
+                        refused += isinstance(e, Refused)
+                        if isinstance(e, Refused) and self._records:
+                            found[key] = self._refused(key)
+                            in_a_row = 0 if self._answers and e.sure else in_a_row + 1
+                        else:
+                            in_a_row += 1
+                            failures.append(str(e))
+                        last = str(e)
                     done += 1
                     self._progress(done, len(missing))
                 if in_a_row >= _GIVE_UP:
                     raise StressragError(
-                        f"{self.generator.name} failed {in_a_row} times in a row, last: {failures[-1]}; "
-                        f"all answers so far are cached: run the same command again"
+                        f"{self.generator.name} failed {in_a_row} times in a row, last: {last}; "
+                        f"all answers so far are cached: run the same command again{self._hint(refused)}"
                     )
+
+    def _refused(self, key: str) -> Completion:
+        """Record that a prompt was refused, in the place of its answer."""
+        completion = Completion("", REFUSED)
+        self._cache.put(key, self.identity, Entry(completion))
+        return completion
 
     def _ask(self, key: str, prompt: Prompt) -> Completion:
         with self._cache.lock(key):
             # Another process may have answered it while this one waited.
-            if entry := self._cache.get(key):
+            if entry := self._known(key):
                 with self._counting:
                     self.hits += 1
                 return entry.completion
@@ -150,10 +198,7 @@ class Answering:
             raise
         except Exception as e:  # whatever a generator of the user's own raises
             raise Failed(f"{type(e).__name__}: {one_line(e)}") from e
-        if not isinstance(completion, Completion) or not isinstance(completion.text, str):
-            raise StressragError(
-                f"the generator {self.generator.name} returned {type(completion).__name__}, not a Completion"
-            )
+        check_completion(completion, self.generator.name)
         return completion
 
     def estimate(
@@ -181,7 +226,7 @@ class Answering:
             without both prices).
         """
         distinct = {prompt_hash(self.identity, p): p for p in prompts}
-        seen = [(p, e) for key, p in distinct.items() if (e := self._cache.get(key))]
+        seen = [(p, e) for key, p in distinct.items() if (e := self._known(key))]
         cached = {id(p) for p, _ in seen}
         todo = [p for p in distinct.values() if id(p) not in cached]
         shown = sum(_length(p) for p in todo) / _per_token(seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,8 +41,9 @@ class Completion:
     ----------
     text : str
         The whole reply, several lines included.
-    finish : {"stop", "length"}
-        Whether it ended by itself, or was cut off at ``max_tokens``.
+    finish : {"stop", "length", "refused"}
+        Whether it ended by itself, or was cut off at ``max_tokens``; ``refused``: the endpoint would not
+        answer this prompt, and the text is empty.
     prompt_tokens, completion_tokens : int or None
         As the generator counts them; ``None``: it does not say.
     """
@@ -52,8 +54,32 @@ class Completion:
     completion_tokens: int | None = None
 
 
+REFUSED = "refused"
+"""How a completion ended that was recorded in the place of an answer the endpoint would not give."""
+
+
 class Failed(Exception):
     """This prompt cannot be answered now, after all retries; a one-line reason without secrets."""
+
+
+class Refused(Failed):
+    """This prompt will never be answered, whatever is tried, such as for a content policy; others may be.
+
+    Parameters
+    ----------
+    reason : str
+        On one line, without secrets.
+    sure : bool
+        ``False`` where all prompts may be refused in these words, as with a bare 403.
+    """
+
+    def __init__(self, reason: str, sure: bool = True) -> None:
+        super().__init__(reason)
+        self.sure = sure
+
+
+def _quiet(_: str) -> None:
+    """Say nothing."""
 
 
 class Generator(abc.ABC):
@@ -67,11 +93,17 @@ class Generator(abc.ABC):
         Whether it is no language model but takes the place of one, which reports must say.
     concurrency : int
         How many prompts it may be given at once, from as many threads.
+    say : callable
+        Told in a line why answering takes long, such as waits that a server asks for; a run sets it.
+    proven : bool
+        Whether it has answered before, so that its key is good; set where answers are cached.
     """
 
     name: str
     stand_in: bool = False
     concurrency: int = 1
+    say: Callable[[str], None] = staticmethod(_quiet)
+    proven: bool = False
 
     @abc.abstractmethod
     def identity(self) -> dict[str, Any]:
@@ -88,6 +120,8 @@ class Generator(abc.ABC):
         ------
         Failed
             When this prompt cannot be answered; others may be.
+        Refused
+            When asking it again is of no use.
         StressragError
             When no prompt can be, such as for a wrong key: asking stops at once.
         """

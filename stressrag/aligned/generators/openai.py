@@ -12,13 +12,24 @@ import urllib.error
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stressrag.aligned.generators.base import Completion, Failed, Generator, Prompt, messages, one_line
+from stressrag.aligned.generators.base import (
+    Completion,
+    Failed,
+    Generator,
+    Prompt,
+    Refused,
+    messages,
+    one_line,
+)
 from stressrag.aligned.generators.endpoint import Reply, Retry, checked_url, is_private, post, read_key, scrub
+from stressrag.aligned.generators.refusals import is_setup, is_sure, refuses
 from stressrag.errors import StressragError
 
 _FATAL = {401: "the key is missing or wrong", 403: "access is denied", 404: "no such model or path"}
 _AGAIN = (408, 409, 425, 429)
 _LONGEST_WAIT = 300.0
+_LONG_WAIT, _MANY_TRIES = 10.0, 3  # from here on a wait is told
+_QUIET = 5.0  # seconds between two such lines: prompts in flight are often put off together
 
 
 class OpenAIChat(Generator):
@@ -94,6 +105,7 @@ class OpenAIChat(Generator):
         self._timeout, self._attempts, self._backoff = float(timeout), max(1, int(attempts)), float(backoff)
         self._sleep, self._jitter = sleep, jitter
         self._reached = False
+        self._told, self._told_pause = -_QUIET, 0.0
         self._holds_schemas = True
         self._noting = threading.Lock()
 
@@ -111,7 +123,10 @@ class OpenAIChat(Generator):
             if reply.status < 300:
                 self._note_no_schema()
         if reply.status >= 300:
-            raise Failed(f"{self._where()} answers {reply.status}: {reply.reason}")
+            said = f"{self._where()} answers {reply.status}: {reply.reason}"
+            if refuses(reply, self.proven):
+                raise Refused(said, sure=is_sure(reply))
+            raise Failed(said)
         assert reply.completion is not None  # below 300 there is one
         return reply.completion
 
@@ -130,7 +145,9 @@ class OpenAIChat(Generator):
         while tries < self._attempts and (problem.after or 0.0) <= _LONGEST_WAIT:
             if tries:
                 # Without jitter requests that failed together would come again together.
-                self._sleep(max(problem.after or 0.0, wait * (0.5 + 0.5 * self._jitter())))
+                pause = max(problem.after or 0.0, wait * (0.5 + 0.5 * self._jitter()))
+                self._tell(problem, pause, tries)
+                self._sleep(pause)
                 wait = min(wait * 2, 60.0)
             tries += 1
             try:
@@ -142,23 +159,54 @@ class OpenAIChat(Generator):
         later = f"; it asks to wait {problem.after:.0f} s" if (problem.after or 0.0) > _LONGEST_WAIT else ""
         raise Failed(f"{self._where()}: {problem} (tried {tries} times{later})")
 
+    def _tell(self, problem: Retry, pause: float, tries: int) -> None:
+        """Say why nothing comes, where it takes long."""
+        if pause <= _LONG_WAIT and tries < _MANY_TRIES:
+            return
+        with self._noting:
+            now = time.monotonic()
+            if now - self._told < _QUIET and pause <= self._told_pause:
+                return
+            self._told, self._told_pause = now, pause
+        self.say(
+            f"  {self._where()}: {problem}; waiting {pause:.0f} s before try {tries + 1} of {self._attempts}"
+        )
+
     def _once(self, prompt: Prompt, schema: bool) -> Reply:
         key = read_key(self._key_env)
         status, headers, raw = self._sent(self._body(prompt, schema), key)
         self._reached = True
         if status < 300:
-            return Reply(status, "", _completion(raw, key))
+            try:
+                completion = _completion(raw, key)
+            except Refused as e:
+                raise Refused(f"{self._where()}: {e}") from None
+            self.proven = True
+            return Reply(status, "", completion)
         reason = _reason(raw, key)
         if status == 429 and "insufficient_quota" in reason:
             raise StressragError(f"{self._where()}: the quota is used up: {reason}")
         if status in _AGAIN or (status >= 500 and not (schema and status == 501)):
             raise Retry(f"the server answers {status}: {reason}", after=headers.get("Retry-After"))
-        if status in _FATAL:
-            hint = f"; the key is read from ${self._key_env}" if status == 401 and self._key_env else ""
+        refused = refuses(Reply(status, reason), self.proven)
+        if status in _FATAL and not refused:
+            hint = self._about_key(key) if status in (401, 403) else ""
             raise StressragError(f"{self._where()} answers {status}, {_FATAL[status]}: {reason}{hint}")
+        if refused and not schema and not self.proven and is_setup(reason):
+            raise StressragError(f"{self._where()} answers {status}: {reason}")
         if status < 400:
             raise StressragError(f"{self._where()} redirects ({status}); set base_url to where the API is")
         return Reply(status, reason)
+
+    def _about_key(self, key: str) -> str:
+        """Where the key comes from, and whether there is one; never the key."""
+        if not self._key_env:
+            return "; no key is sent over plain http unless key_from names its environment variable"
+        if key:
+            return f"; the key is read from ${self._key_env}"
+        return (
+            f"; no key was sent: ${self._key_env} is not set (set it, or name another variable with key_from)"
+        )
 
     def _sent(self, body: bytes, key: str) -> tuple[int, Mapping[str, str], bytes]:
         try:
@@ -208,6 +256,8 @@ def _completion(raw: bytes, key: str) -> Completion:
     ------
     Retry
         When the body is no JSON or holds no text.
+    Refused
+        When the server says that it withholds the text.
     """
     try:
         row = json.loads(raw)
@@ -219,6 +269,8 @@ def _completion(raw: bytes, key: str) -> Completion:
         if content is None:
             content = message.get("refusal")
         usage = row.get("usage") or {}
+        if not isinstance(content, str) and choice.get("finish_reason") == "content_filter":
+            raise Refused("the reply is withheld (content_filter)")
         if not isinstance(content, str):
             raise Retry("the reply holds no text")
         finish = "length" if choice.get("finish_reason") == "length" else "stop"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stressrag.aligned.generators.base import Generator
+from stressrag.aligned.generators.contract import check_generator
 from stressrag.aligned.generators.extractive import ExtractiveReader
 from stressrag.aligned.generators.gguf import GGUF
 from stressrag.aligned.generators.openai import OpenAIChat
@@ -68,4 +69,5 @@ def _theirs(kind: str, settings: Mapping[str, Any]) -> Generator:
     made = call_theirs(f"generator {kind!r}", lambda: factory(**settings))
     if not isinstance(made, Generator) or not isinstance(getattr(made, "name", None), str):
         raise StressragError(f"generator {kind!r} returns {type(made).__name__}, not a named Generator")
+    check_generator(made, kind)
     return made

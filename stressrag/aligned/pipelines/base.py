@@ -10,15 +10,17 @@ from __future__ import annotations
 import abc
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stressrag.aligned.generators.base import Completion, Prompt
+from stressrag.aligned.generators.base import REFUSED, Completion, Prompt
 from stressrag.aligned.records import Passage
 from stressrag.errors import StressragError
 
 ABSTENTION = "I don't know."
 """What a pipeline answers that abstains without asking the generator, or with too little to ask about."""
+_ENDS = {"length": "replies were cut off at max_tokens", REFUSED: "prompts were refused by the endpoint"}
+_LONE = re.compile("[\ud800-\udfff]")
 _BREAKS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -33,7 +35,7 @@ class Stage:
     prompts : tuple of Prompt
         What was asked; a filter asks nothing.
     texts, finishes : tuple of str
-        The raw replies in the order of the prompts, and how each ended (``stop`` or ``length``).
+        The raw replies in the order of the prompts, and how each ended (``stop``, ``length`` or ``refused``).
     kept : tuple of int
         Passages that go on to the next step, by their place in the context, from 0.
     dropped : dict of int to str
@@ -143,13 +145,19 @@ def asked(
 
 
 def outcome(answer: str, stages: Sequence[Stage], notes: Sequence[str] = ()) -> Outcome:
-    """An outcome whose notes also say which stages had replies cut off at their length limit."""
+    """An outcome whose notes also say which stages had replies cut off at their length limit, or refused."""
     cut = [
-        f"stage {s.name}: {n} of {len(s.finishes)} replies were cut off at max_tokens"
+        f"stage {s.name}: {n} of {len(s.finishes)} {what}"
         for s in stages
-        if (n := s.finishes.count("length"))
+        for finish, what in _ENDS.items()
+        if (n := s.finishes.count(finish))
     ]
     return Outcome(answer.strip(), tuple(stages), (*notes, *cut))
+
+
+def whole(text: str) -> str:
+    """A text that can be written as UTF-8: lone halves of surrogate pairs become U+FFFD."""
+    return _LONE.sub("\ufffd", text)
 
 
 def inset(text: str) -> str:
@@ -220,6 +228,22 @@ def run_pipelines(
             job.close()
 
 
+def outcome_problem(value: object) -> str:
+    """What keeps a value from being an :class:`Outcome` with fields of the right types; ``""``: nothing."""
+    if not isinstance(value, Outcome):
+        return f"{type(value).__name__}, not an Outcome"
+    if not isinstance(value.answer, str):
+        return f"an Outcome whose answer is {type(value.answer).__name__}, not str"
+    for name, kind in (("stages", Stage), ("notes", str)):
+        items = getattr(value, name)
+        if not isinstance(items, (list, tuple)):
+            return f"an Outcome whose {name} are {type(items).__name__}, not a list"
+        wrong = [item for item in items if not isinstance(item, kind)]
+        if wrong:
+            return f"an Outcome whose {name} hold {type(wrong[0]).__name__}, not {kind.__name__}"
+    return ""
+
+
 class _Running:
     """One job under way."""
 
@@ -227,6 +251,7 @@ class _Running:
         self.pipeline, self.question, self.passages = pipeline, question, passages
         self.prompts: list[Prompt] = []
         self.outcome: Outcome | None = None
+        self._broken = 0
         self._steps: Steps | None = None
 
     def send(self, replies: list[Completion] | None) -> None:
@@ -236,20 +261,32 @@ class _Running:
                 self._steps = self.pipeline.steps(self.question, tuple(self.passages))
                 wanted = next(self._steps)
             else:
-                wanted = self._steps.send(replies or [])
+                wanted = self._steps.send([self._whole(r) for r in replies or []])
             while not wanted:  # nothing to ask is answered at once, without a round
                 wanted = self._steps.send([])
             if not all(isinstance(prompt, Prompt) for prompt in wanted):
                 raise StressragError("it yielded something that is no Prompt")
             self.prompts = list(wanted)
         except StopIteration as stop:
-            if not isinstance(stop.value, Outcome):
-                raise self._error(f"it returned {type(stop.value).__name__}, not an Outcome") from None
-            self.outcome = stop.value
+            if problem := outcome_problem(stop.value):
+                raise self._error(f"it returned {problem}") from None
+            self.outcome = self._noted(stop.value)
         except StressragError as e:
             raise self._error(str(e)) from e
         except Exception as e:
             raise self._error(f"{type(e).__name__}: {e}") from e
+
+    def _whole(self, reply: Completion) -> Completion:
+        """A reply whose text no file and no tokenizer stumbles over."""
+        text = whole(reply.text)
+        self._broken += text != reply.text
+        return reply if text == reply.text else replace(reply, text=text)
+
+    def _noted(self, done: Outcome) -> Outcome:
+        if not self._broken:
+            return done
+        note = f"{self._broken} replies held lone surrogates, which are no text; U+FFFD stands in their place"
+        return replace(done, notes=(*done.notes, note))
 
     def _error(self, what: str) -> StressragError:
         name = getattr(self.pipeline, "name", type(self.pipeline).__name__)

@@ -41,6 +41,11 @@ def pipeline_names() -> list[str]:
     return [*_KNOWN, *sorted(set(entry_point_names("pipelines")) - set(_KNOWN))]
 
 
+def is_built_in(name: str) -> bool:
+    """Whether a pipeline comes with this package."""
+    return name in _KNOWN
+
+
 def get_pipeline(name: str | Pipeline, **options: Any) -> Pipeline:
     """A pipeline by name or import path, made with some options.
 
@@ -61,7 +66,7 @@ def get_pipeline(name: str | Pipeline, **options: Any) -> Pipeline:
         if options:
             raise StressragError(f"pipeline {name.name!r} is made already; its options cannot be set again")
         return name
-    factory = _factory(name)
+    factory = pipeline_factory(name)
     _check_options(name, factory, options)
     made = call_theirs(f"pipeline {name!r}", lambda: factory(**options))
     if not isinstance(made, Pipeline):
@@ -71,7 +76,42 @@ def get_pipeline(name: str | Pipeline, **options: Any) -> Pipeline:
     return made
 
 
-def _factory(name: str) -> Any:
+def option_names(name: str, named: bool = False) -> list[str] | None:
+    """The options that the class of a pipeline takes; ``None``: any, or it cannot be told.
+
+    Parameters
+    ----------
+    name : str
+        As for :func:`get_pipeline`.
+    named : bool
+        Whether only those that it names are wanted, where it takes any besides.
+    """
+    try:
+        parameters = inspect.signature(pipeline_factory(name)).parameters.values()
+    except (TypeError, ValueError):  # some callables have no signature
+        return None
+    if not named and any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+
+
+def default_of(name: str, option: str) -> Any:
+    """What an option of a pipeline is unless it is given; ``None`` where that cannot be told."""
+    try:
+        found = inspect.signature(pipeline_factory(name)).parameters[option].default
+    except (TypeError, ValueError, KeyError):
+        return None
+    return None if found is inspect.Parameter.empty else found
+
+
+def pipeline_factory(name: str) -> Any:
+    """The class, or other factory, of a pipeline.
+
+    Raises
+    ------
+    StressragError
+        When there is none, with near names.
+    """
     if name in _KNOWN:
         module, _, attribute = _KNOWN[name].partition(":")
         return getattr(importlib.import_module(f"{_HERE}.{module}"), attribute)

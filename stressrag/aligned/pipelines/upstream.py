@@ -59,6 +59,7 @@ class RobustPrompts:
         found = _assigned(_parse(path).body)
         self._passages = _format(path, found, "QA_PROMPT_TMPL", {"context_str", "query_str"})
         self._hints = _format(path, found, "QA_PROMPT_HINTS_TMPL", {"hints", "query_str"})
+        self.file = _file(path, folder)
         self.sha256 = _digest([self._passages, self._hints])
 
     def passages(self, question: str, texts: Sequence[str]) -> str:
@@ -86,6 +87,7 @@ class TrustPrompts:
         self._templates = {
             name: _template(path, found, name, holes, len(holes)) for name, holes in _TRUST_HOLES.items()
         }
+        self.file = _file(path, folder)
         self.sha256 = _digest([repr(self._templates[name]) for name in sorted(self._templates)])
 
     def memory(self, question: str) -> str:
@@ -114,10 +116,10 @@ class TrustPrompts:
 
 
 def prompt_source(prompts: RobustPrompts | TrustPrompts | None) -> dict[str, str]:
-    """Where prompts come from, for settings: a digest of the words, not the folder they were in."""
+    """Where prompts come from, for settings: digests of the words and of their file, not its folder."""
     if prompts is None:
         return {"prompts": "ours"}
-    return {"prompts": prompts.source, "prompts_sha256": prompts.sha256}
+    return {"prompts": prompts.source, "prompts_sha256": prompts.sha256, **prompts.file}
 
 
 # ---- reading source without running it ---------------------------------------------------------------
@@ -133,6 +135,12 @@ def _find(folder: str | Path, names: Sequence[str], source: str) -> Path:
     raise StressragError(
         f"prompts_from: no {' or '.join(names)} in {str(folder)!r}; is it a checkout of {source}?"
     )
+
+
+def _file(path: Path, folder: str | Path) -> dict[str, str]:
+    """A file by its place in the checkout and its hash, to find the version that it is of."""
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return {"prompts_file": path.relative_to(folder).as_posix(), "prompts_file_sha256": digest}
 
 
 def _parse(path: Path) -> ast.Module:

@@ -154,6 +154,11 @@ def clean_contexts(
     ]  # fmt: skip
 
 
+def seen(c: Context) -> tuple[Passage, ...]:
+    """The passages as a system sees them: nothing tells which are planted."""
+    return tuple(Passage(str(i), p.text, p.score) for i, p in enumerate(c.passages))
+
+
 def controls(c: Context, composition: bool = False) -> list[Context]:
     """The removal controls of a poisoned context.
 

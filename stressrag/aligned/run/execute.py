@@ -1,7 +1,8 @@
 """Carrying out an aligned run: answers under all conditions, judgments, report; each in files of its own.
 
 ``contexts.jsonl`` holds what was retrieved, ``answers/NAME.jsonl`` the answers of a pipeline, joined to it by
-``context_id``, ``traces/NAME.jsonl`` every stage with prompt hashes and raw texts. Scoring again asks
+``context_id``, ``traces/NAME.jsonl`` every stage with prompt hashes and raw texts, ``attack.jsonl`` the
+targets and passages where a generator wrote them, as ``targets=`` reads them. Scoring again asks
 nothing, and a pipeline whose settings change is answered again without touching the others.
 """
 
@@ -9,31 +10,26 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from stressrag.aligned.generators.answering import Answering, prompt_hash
-from stressrag.aligned.generators.base import Generator
-from stressrag.aligned.pipelines.base import Outcome, Pipeline, run_pipelines
+from stressrag.aligned.generators.base import REFUSED
+from stressrag.aligned.pipelines.base import Outcome, Pipeline, run_pipelines, whole
 from stressrag.aligned.read import answers_file
-from stressrag.aligned.records import CONDITIONS, NO_DEFENSE, Passage
-from stressrag.aligned.run.contexts import Context
+from stressrag.aligned.records import CONDITIONS, NO_DEFENSE
+from stressrag.aligned.run.asking import Say, answering_of, quiet
+from stressrag.aligned.run.contexts import Context, seen
 from stressrag.aligned.run.plan import Plan, detector_contexts, make_plan, plan_hash, skeleton
 from stressrag.aligned.score import FILES, Evaluation, score_answers
-from stressrag.collection.places import cache_root
 from stressrag.errors import StressragError
 from stressrag.experiment.conditions import digest
 from stressrag.records.files import write_json, write_text
 from stressrag.settings.aligned import AlignedSettings
 
 MEND = "choose another output_dir"
-Say = Callable[[str], None]
-
-
-def quiet(_: str) -> None:
-    """Say nothing."""
 
 
 def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Evaluation]:
@@ -56,33 +52,24 @@ def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Eval
     plan = make_plan(settings, say)
     folder = plan.folder
     _prepare(plan, folder)
-    answering = answering_of(plan, say)
+    answering = answering_of(settings, plan.generator, say)
     for pipeline in plan.pipelines:
         answer_pipeline(plan, pipeline, folder, answering, say)
+    if refused := len(refused_prompts(folder, [p.name for p in plan.pipelines])):
+        plan.notes.append(
+            f"{refused} prompts were refused by the endpoint ({plan.generator.name}); each counts as an empty"
+            " reply, and an empty answer is wrong, not the target, and an abstention."
+        )
     judged = _judge(plan, folder, say)
     return plan, evaluate_run(plan, folder, judged, say)
 
 
-def answering_of(plan: Plan, say: Say, generator: Generator | None = None) -> Answering:
-    """The plan's generator, or another one, with the cache of its answers."""
-    asked = generator or plan.generator
-    s = plan.settings
-    cache = Path(s.cache).expanduser() if s.cache else cache_root() / "answers"
-    begun = [-1]
-
-    def progress(done: int, of: int) -> None:
-        if of > 1 and 20 * done // of != begun[0]:
-            begun[0] = 20 * done // of
-            say(f"  {done} of {of} prompts answered by {asked.name}")
-
-    return Answering(asked, cache, concurrency=s.concurrency, per_minute=s.per_minute, progress=progress)
-
-
-RUN = "run.json"
+RUN, ATTACK = "run.json", "attack.jsonl"
 _OWN: tuple[str, ...] = (
     "answers",
     "traces",
     "contexts.jsonl",
+    ATTACK,
     "config.json",
     RUN,
     "judgments.jsonl",
@@ -129,6 +116,8 @@ def _prepare(plan: Plan, folder: Path) -> None:
         )
     stored = {c.id: c for c in plan.contexts}
     write_text(folder / "contexts.jsonl", "".join(_line(_context_row(c)) for c in stored.values()), MEND)
+    if plan.written is not None:
+        write_text(folder / ATTACK, "".join(map(_line, plan.written.rows)), MEND)
     write_json(folder / "config.json", config, MEND)
     run = {"identity": identity, "generator": plan.generator.identity(), "about": plan.about}
     run |= {"notes": plan.notes, "pipelines": {p.name: p.settings() for p in plan.pipelines}}
@@ -136,7 +125,7 @@ def _prepare(plan: Plan, folder: Path) -> None:
 
 
 def _line(row: Any) -> str:
-    return json.dumps(row, ensure_ascii=False, sort_keys=False, default=str) + "\n"
+    return whole(json.dumps(row, ensure_ascii=False, sort_keys=False, default=str)) + "\n"
 
 
 def _context_row(c: Context) -> dict[str, Any]:
@@ -156,12 +145,14 @@ def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Ans
     path = folder / "answers" / answers_file(pipeline.name)
     stamp = path.with_suffix(".json")
     wanted = plan_hash(plan, pipeline)
-    if path.exists() and _stamped(stamp) == wanted:
+    # Refusals that were recorded earlier do not stand where they are to stop a run.
+    again = plan.settings.on_refusal == "stop" and refused_prompts(folder, [pipeline.name])
+    if path.exists() and _stamped(stamp) == wanted and not again:
         say(f"{pipeline.name}: answered before")
         return
     contexts = jobs_of(plan, pipeline)
     say(f"{pipeline.name}: answering {len(contexts)} contexts")
-    questions = [_question(plan, c) for c in contexts]
+    questions = [question_of(plan, c) for c in contexts]
     jobs = [(pipeline, q, seen(c)) for q, c in zip(questions, contexts, strict=True)]
     outcomes = run_pipelines(jobs, answering.complete)
     rows, traces = [], []
@@ -174,9 +165,19 @@ def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Ans
     write_json(stamp, {"hash": wanted, "settings": pipeline.settings()}, MEND)
 
 
-def seen(c: Context) -> tuple[Passage, ...]:
-    """The passages as a system sees them: nothing tells which are planted."""
-    return tuple(Passage(str(i), p.text, p.score) for i, p in enumerate(c.passages))
+def refused_prompts(folder: Path, pipelines: Sequence[str]) -> set[str]:
+    """The hashes of the prompts that were refused, from the traces of some pipelines."""
+    out: set[str] = set()
+    for name in pipelines:
+        path = folder / "traces" / answers_file(name)
+        try:
+            with path.open(encoding="utf-8") as lines:
+                rows = [json.loads(x) for x in lines if f'"{REFUSED}"' in x]
+        except (OSError, ValueError):
+            continue
+        for stage in (s for row in rows for s in row["stages"]):
+            out |= {h for h, end in zip(stage["prompts"], stage["finishes"], strict=False) if end == REFUSED}
+    return out
 
 
 def _stamped(path: Path) -> str | None:
@@ -187,7 +188,8 @@ def _stamped(path: Path) -> str | None:
         return None
 
 
-def _question(plan: Plan, c: Context) -> str:
+def question_of(plan: Plan, c: Context) -> str:
+    """The question that a context was retrieved for."""
     return plan.by_id[c.query_id].question
 
 
@@ -200,26 +202,6 @@ def _trace(c: Context, method: str, o: Outcome, answering: Answering) -> dict[st
         stages.append(row)
     place = {"query_id": c.query_id, "condition": c.condition, "budget": c.budget, "split": c.split}
     return {**place, "method": method, "context_id": c.id, "stages": stages, "notes": list(o.notes)}
-
-
-def estimate(plan: Plan, say: Say = quiet) -> dict[str, Any]:
-    """How many prompts the first round of each pipeline asks, and what that takes; nothing is asked."""
-    answering = answering_of(plan, say)
-    s = plan.settings
-    prompts = []
-    for pipeline in plan.pipelines:
-        for c in jobs_of(plan, pipeline):
-            steps = pipeline.steps(_question(plan, c), seen(c))
-            try:
-                prompts += next(steps)
-            except StopIteration:
-                continue
-            finally:
-                steps.close()
-    out = answering.estimate(prompts, input_price=s.price_in, output_price=s.price_out)
-    if s.per_minute:  # prompts are not begun faster than that
-        out["seconds"] = max(out["seconds"] or 0.0, 60 * out["to_ask"] / s.per_minute)
-    return out
 
 
 def _judge(plan: Plan, folder: Path, say: Say) -> Path | None:
@@ -248,7 +230,8 @@ def evaluate_run(plan: Plan, folder: Path, judged: Path | None, say: Say) -> Eva
     say("scoring")
     # What judging found out belongs to the run as well.
     run = json.loads((folder / RUN).read_bytes())
-    write_json(folder / RUN, {**run, "notes": plan.notes}, MEND)
+    refused = len(refused_prompts(folder, [p.name for p in plan.pipelines]))
+    write_json(folder / RUN, {**run, "notes": plan.notes, "refused": refused}, MEND)
     evaluation = score_answers(
         [folder],
         labels=plan.settings.labels,

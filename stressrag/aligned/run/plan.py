@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,24 +13,35 @@ from typing import Any
 from stressrag.aligned.contexts import Context as DetectorContext
 from stressrag.aligned.contexts import context_of
 from stressrag.aligned.generators.base import Generator
-from stressrag.aligned.generators.registry import make_generator
 from stressrag.aligned.pipelines.base import Pipeline
-from stressrag.aligned.pipelines.registry import get_pipeline
 from stressrag.aligned.records import NO_DEFENSE, Answer
-from stressrag.aligned.run.cohort import Attacked, chosen, cohort
+from stressrag.aligned.run.asking import Say, answering_of, generator_of, helper_of, quiet
+from stressrag.aligned.run.cohort import Attacked, chosen, cohort, unwritten
 from stressrag.aligned.run.contexts import Context, clean_contexts, controls, retrieve
+from stressrag.aligned.run.defenses import check_options, make_pipelines
+from stressrag.aligned.run.writing import Writer, Written
 from stressrag.collection import Collection, load_dataset
 from stressrag.errors import StressragError
 from stressrag.experiment.conditions import RetrieverSpec, digest, retriever_spec, slug
 from stressrag.retrievers.base import Retriever
-from stressrag.settings.aligned import AlignedSettings, GeneratorSettings
-from stressrag.text.index import TermIndex
-from stressrag.text.tokens import get_tokenizer
+from stressrag.settings.aligned import AlignedSettings
 
 # Settings that decide how a run is carried out, not what comes of it.
-_HOW = ("output_dir", "overwrite", "cache", "concurrency", "per_minute", "estimate", "price_in", "price_out")
+_HOW: tuple[str, ...] = (
+    "output_dir",
+    "overwrite",
+    "cache",
+    "concurrency",
+    "per_minute",
+    "estimate",
+    "price_in",
+    "price_out",
+)
+_HOW += ("on_refusal",)
 
 
+# Settings that came later name a folder only where they are set, so that older runs are found again.
+_LATER = ("attack_texts", "writer", "prompts_from", "pipeline_options")
 _PUBLISHED = ("princeton-nlp/sup-simcse", "spacy")  # models of TrustRAG and RobustRAG
 
 
@@ -55,6 +65,10 @@ class Plan:
         ``none`` first.
     detection : Detection or None
         Detectors calibrated on the collection's calibration queries, where it has enough of them.
+    judge : Generator or None
+        What labels the answers.
+    written : Written or None
+        The attack's texts where a generator wrote them.
     notes : list of str
         What a reader of the report should know.
     """
@@ -67,6 +81,8 @@ class Plan:
     generator: Generator
     pipelines: list[Pipeline]
     detection: Any = None
+    judge: Generator | None = None
+    written: Written | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -85,6 +101,7 @@ class Plan:
             f" poison passages each, in {len({a.group for a in self.attacked})} groups; retriever"
             f" {s.retriever.label}, {s.k} passages, answers by {g.name}."
         )
+        out += self.written.about if self.written else []
         for p in self.pipelines:
             said = p.settings()
             out += [
@@ -92,6 +109,11 @@ class Plan:
                 for name in ("embedding_model", "phrase_model")
                 if name in said and not str(said[name]).lower().startswith(_PUBLISHED)
             ]
+            if "prompts_file" in said:
+                out.append(
+                    f"{p.name}: prompts of {said['prompts']}, {said['prompts_file']} (SHA-256"
+                    f" {said['prompts_file_sha256'][:16]}…)."
+                )
             if said.get("weights"):
                 out.append(f"{p.name}: words of the question weigh {said['weights']}.")
         return out
@@ -115,12 +137,13 @@ class Plan:
         s = self.settings
         if s.output_dir:
             return Path(s.output_dir).expanduser()
-        what = {k: v for k, v in asdict(s).items() if k not in _HOW}
+        usual = asdict(AlignedSettings())
+        what = {k: v for k, v in asdict(s).items() if k not in _HOW and not (k in _LATER and v == usual[k])}
         name = slug("-".join([self.collection.name, s.attack, s.retriever.label, self.generator.name]))
         return Path("runs") / f"aligned-{name}-{digest([what, self.generator.identity()])[:10]}"
 
 
-def make_plan(settings: AlignedSettings, say: Callable[[str], None] = lambda _: None) -> Plan:
+def make_plan(settings: AlignedSettings, say: Say = quiet) -> Plan:
     """Load, retrieve and calibrate.
 
     Parameters
@@ -136,15 +159,26 @@ def make_plan(settings: AlignedSettings, say: Callable[[str], None] = lambda _: 
         When the collection, its targets, the generator or a pipeline cannot be had.
     """
     s = settings
+    check_options(s)
+    # All that can be wrong with the settings is found before the long work.
     generator = generator_of(s.generator)
+    judge = helper_of(s, "judge", generator) if s.judge.kind else None
+    writer = helper_of(s, "writer", generator) if s.attack_texts == "generate" else None
     d = s.dataset
     say(f"loading {d.name}")
     collection = load_dataset(
         d.name, split=d.split, path=d.path, corpus=d.corpus, queries=d.queries, qrels=d.qrels
     )
-    everyone = cohort(s.attack, collection, file=s.targets, group_size=s.group_size, anchor=s.anchor)
+    written = None
+    if writer is not None:
+        everyone = unwritten(collection, file=s.targets, group_size=s.group_size)
+    else:
+        everyone = cohort(s.attack, collection, file=s.targets, group_size=s.group_size, anchor=s.anchor)
     attacked = chosen(everyone, s.queries)
     taken = {a.query_id for a in attacked}
+    if writer is not None:
+        written = _write(s, generator, writer, attacked, say)
+        attacked = written.attacked
     held_out = [a for a in everyone if a.query_id not in taken and a.references][: s.utility]
     say(f"fitting {s.retriever.label}")
     retriever = build(retriever_spec(s)).fit(collection.corpus)
@@ -156,36 +190,29 @@ def make_plan(settings: AlignedSettings, say: Callable[[str], None] = lambda _: 
     contexts += clean_contexts(retriever, collection, asked, s.k, "utility") if asked else []
     calibration = list(zip(collection.calibration.ids, collection.calibration.texts, strict=True))
     contexts += clean_contexts(retriever, collection, calibration, s.k, "calibration") if calibration else []
-    plan = Plan(s, collection, attacked, held_out, contexts, generator, [])
+    plan = Plan(s, collection, attacked, held_out, contexts, generator, [], judge=judge, written=written)
+    plan.notes += written.notes if written else []
     plan.detection = _detection(plan)
-    plan.pipelines = _pipelines(plan)
+    plan.pipelines = make_pipelines(plan)
     _note(plan)
     return plan
 
 
+def _write(
+    s: AlignedSettings, generator: Generator, writer: Generator, todo: Sequence[Attacked], say: Say
+) -> Written:
+    """Have targets and passages written."""
+    writing = answering_of(s, writer, say)
+    checking = writing if s.writer.check == "writer" else answering_of(s, generator, say)
+    made = Writer(
+        writing, checking, words=s.writer.words, tries=s.writer.tries, max_tokens=s.max_tokens,
+        dry=s.estimate, say=say,
+    )  # fmt: skip
+    return made.write(todo, max(_budgets(s)))
+
+
 def _budgets(s: AlignedSettings) -> Sequence[int]:
     return [1] if s.attack == "split_knowledge" else s.budgets
-
-
-def generator_of(g: GeneratorSettings, node: str = "generator") -> Generator:
-    """The generator that some settings describe; ``node`` is what they are called in messages."""
-    if g.kind == "python":
-        return make_generator({"kind": g.target})
-    wanted: dict[str, Mapping[str, Any]] = {
-        "extractive": {},
-        "openai": {"model": g.model, "base_url": g.base_url, "key_env": g.key_from, "timeout": g.timeout},
-        "gguf": {"path": g.model, "n_ctx": g.context, "threads": g.threads},
-        "transformers": {"model": g.model, "revision": g.revision},
-    }
-    given = {k: v for k, v in wanted[g.kind].items() if v is not None}
-    if g.kind != "extractive" and not g.model:
-        raise StressragError(f"{node} {g.kind} needs {node}.model=NAME (gguf: a file)")
-    if g.kind == "openai" and not g.base_url:
-        raise StressragError(
-            f"{node} openai needs {node}.base_url=URL, where prompts are sent: http://localhost:8000/v1 for a"
-            " server of your own, https://api.openai.com/v1 for OpenAI"
-        )
-    return make_generator({"kind": g.kind, **given})
 
 
 def build(spec: RetrieverSpec) -> Retriever:
@@ -242,55 +269,6 @@ def skeleton(plan: Plan, c: Context, method: str = NO_DEFENSE, answer: str = "")
         group_id=a.group if a and attacked else "", target=a.target if a and attacked else None,
         references=a.references if a else (), reference_source=a.reference_source if a else "",
     )  # fmt: skip
-
-
-def _pipelines(plan: Plan) -> list[Pipeline]:
-    s = plan.settings
-    names = [NO_DEFENSE, *(n for n in dict.fromkeys(s.pipeline) if n != NO_DEFENSE)]
-    out = []
-    for name in names:
-        options: dict[str, Any] = {}
-        if name in ("none", "caution", "keyword_prompt", "overlap", "near_duplicate", "keyword_agg"):
-            options["max_tokens"] = s.max_tokens
-        if name == "overlap":
-            tokenizer = get_tokenizer(s.bm25.tokenizer)
-            options["index"] = TermIndex.from_texts(plan.collection.corpus.texts, tokenizer)
-            options["tau"] = s.overlap_tau
-        if name == "keyword_agg" and s.phrases:
-            options["phrase_model"] = s.phrases
-        if name == "trustrag":
-            options |= {"answer_tokens": s.max_tokens, "consolidation_tokens": s.max_tokens}
-            options |= {"embed": s.embedder} if s.embedder else {}
-        if name == "detector":
-            threshold = _threshold(plan)
-            if threshold is None:
-                plan.notes.append("Pipeline detector is not available: no clean queries to calibrate on.")
-                continue
-            options |= {"detector": s.detector, "threshold": threshold, "rate": s.detector_rate}
-            options["max_tokens"] = s.max_tokens
-        out.append(get_pipeline(name, **options))
-        _check_name(out)
-    return out
-
-
-def _check_name(pipelines: Sequence[Pipeline]) -> None:
-    """Refuse a name that is taken, that of undefended answers, or that no file could have."""
-    name = pipelines[-1].name
-    if name in [p.name for p in pipelines[:-1]]:
-        raise StressragError(f"two pipelines are called {name!r}; give one another name")
-    if not re.fullmatch(r"\w[\w:@%.+ -]{0,79}", name):
-        raise StressragError(
-            f"pipeline name {name[:80]!r}: letters, digits and _ : @ % . + - only, 80 at most"
-        )
-
-
-def _threshold(plan: Plan) -> float | None:
-    if plan.detection is None:
-        return None
-    for (_, name), made in plan.detection.thresholds.items():
-        if name == plan.settings.detector:
-            return next(float(c.threshold) for c in made if c.rate == plan.settings.detector_rate)
-    return None
 
 
 def _note(plan: Plan) -> None:
