@@ -124,8 +124,7 @@ def test_no_document_enters_a_certified_query(defense, hybrid):
         if safe or n < fewest:
             rows = [planted(rng, terms, others, copies, length, writer, query) for _ in range(60)]
             assert not system.outcome([query] * len(rows), rows).shown.any()
-    print(defense, hybrid, certified)
-    assert certified >= (5 if defense not in ("mmr",) else 1)
+    assert certified >= (1 if hybrid else 5)
 
 
 def test_ten_thousand_documents_a_query():

@@ -122,7 +122,9 @@ class AttackContext:
 _WORDS: dict[str, Callable[[str], list[str]]] = {"unicode": unicode_tokens, "ascii": ascii_words}
 
 
-def generate(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
+def generate(
+    recipe: Recipe, context: AttackContext, budget: int, targeted: np.ndarray | None = None
+) -> Poison:
     """The poison documents of a recipe for every judged query, ``budget`` each.
 
     Parameters
@@ -133,9 +135,13 @@ def generate(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
         The collection.
     budget : int
         Documents per target; a smaller budget's documents are the first of a larger one's.
+    targeted : bool array (n_queries,), optional
+        Which queries are attacked at all. A worst-case attack, which may have to search, leaves the others'
+        documents empty.
     """
     if recipe.aim is not None:
-        return _worst_case(recipe, context, budget)
+        every = np.ones(len(context.queries), bool)
+        return _worst_case(recipe, context, budget, every if targeted is None else targeted)
     eligible = context.eligible(recipe.tokenizer)
     anchor, body = _anchor(recipe, context), _body(recipe, context)
     notes: Counter[str] = Counter()
@@ -157,7 +163,7 @@ def generate(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
     return Poison(texts, np.array(coverage), {k: v for k, v in sorted(notes.items()) if v})
 
 
-def _worst_case(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
+def _worst_case(recipe: Recipe, context: AttackContext, budget: int, targeted: np.ndarray) -> Poison:
     """The documents that do best with the known terms, beside the body."""
     assert recipe.aim is not None
     if context.system is None:
@@ -165,7 +171,7 @@ def _worst_case(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
     body, tokens = _body(recipe, context), context.index.tokenizer
     terms = Terms(recipe.terms or 0, recipe.strategy or "random", context.index, recipe.seed)
     notes: Counter[str] = Counter()
-    targets, coverage = [], []
+    targets, coverage, all_known = [], [], []
     rows = zip(context.queries.ids, context.queries.texts, context.eligible(recipe.tokenizer), strict=True)
     for place, (query_id, query, eligible) in enumerate(rows):
         if recipe.anchor == "terms":
@@ -177,13 +183,18 @@ def _worst_case(recipe: Recipe, context: AttackContext, budget: int) -> Poison:
             known = [t for t in dict.fromkeys(tokens(query)) if t in context.index]
         share = len(set(known) & set(eligible)) / len(eligible) if eligible else 0.0
         coverage.append(share if recipe.anchor == "terms" else 1.0)
+        all_known.append(known)
+        if not targeted[place]:
+            continue
         found = [body(Target(query_id, query, place), number) for number in range(budget)]
         notes["short_snippets"] += sum(not as_asked for _, as_asked in found)
         targets.append(Victim(query, known, [text for text, _ in found]))
-    texts = worst_documents(context.system(recipe.aim), targets, Drafts(context.index, context.corpus))
-    notes["empty_texts"] += sum(text == "" for row in texts for text in row)
+    drafts = Drafts(context.index, context.corpus)
+    written = iter(worst_documents(context.system(recipe.aim), targets, drafts))
+    texts = [next(written) if attacked else [""] * budget for attacked in targeted.tolist()]
+    notes["empty_texts"] += sum(t == "" for row, on in zip(texts, targeted, strict=True) if on for t in row)
     counted = {k: v for k, v in sorted(notes.items()) if v}
-    return Poison(texts, np.array(coverage), counted, [t.terms for t in targets])
+    return Poison(texts, np.array(coverage), counted, all_known)
 
 
 def _anchor(recipe: Recipe, context: AttackContext) -> Callable[[str, str, Sequence[str]], Any]:

@@ -85,8 +85,12 @@ class PoisonTable:
             largest[c.recipe] = max(largest.get(c.recipe, 0), c.budget)
         queries = next(iter(contexts.values())).queries
         self.n_queries = len(queries)
+        targeted = {r: np.zeros(len(queries), bool) for r in largest}
+        for c in conditions:
+            if not c.clean:
+                targeted[c.recipe] |= choose_targets(c.targets, queries, c.recipe.seed)
         self.poison: dict[Recipe, Poison] = {
-            r: generate(r, contexts[r.index], budget) for r, budget in largest.items()
+            r: generate(r, contexts[r.index], budget, targeted[r]) for r, budget in largest.items()
         }
         texts: list[str] = []
         first: dict[Recipe, int] = {}
