@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from stressrag.errors import StressragError
 from stressrag.records.files import file_hash
 from stressrag.records.names import DONE, RANKINGS, RECORDS, SUMMARY, TEXTS
-from stressrag.records.schema import check_schema
+from stressrag.records.schema import SUMMARY_VERSION, check_schema
 
 __all__ = ["DONE", "RANKINGS", "RECORDS", "SUMMARY", "TEXTS", "Run", "open_run"]
 
@@ -38,6 +38,11 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """``summary.json``: the means of every condition."""
         value: dict[str, Any] = json.loads((self.folder / SUMMARY).read_text("utf-8"))
+        if value["schema"] != SUMMARY_VERSION:
+            raise StressragError(
+                f"{self.folder / SUMMARY}: written by stressrag {value['stressrag']} with other contents "
+                "than this one reads; make the run again with overwrite=true"
+            )
         return value
 
     def records(self) -> pa.Table:

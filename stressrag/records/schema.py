@@ -1,4 +1,8 @@
-"""The shape of saved records. ``VERSION`` goes up when a column changes its meaning."""
+"""The shape of saved records.
+
+``VERSION`` goes up when a column changes its meaning, ``SUMMARY_VERSION`` when a part of ``summary.json``
+does or is new.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import pyarrow as pa
 from stressrag.errors import StressragError
 
 VERSION = 2
+SUMMARY_VERSION = 3
 _KEY = b"stressrag_schema"
 
 _WORD = pa.dictionary(pa.int32(), pa.string())

@@ -46,6 +46,7 @@ def figures(summary: Mapping[str, Any], labels: Labels, prefix: str = "f") -> tu
         "Ranking quality, evidence and safe retrieval against the budget": _by_budget,
         "Isolated against shared poison": _by_scope,
         "The four states": _states,
+        "Fixed texts against an attacker who knows the defense": _static_adaptive,
         "Frontier of defenses": _frontier,
         "Exposure by query length": _by_length,
         "Paired differences": _forest,
@@ -191,6 +192,33 @@ _STATE_WORDS = {
     "NoEvidClean": "no evidence, no poison",
     "NoEvidPoison": "no evidence, poison",
 }
+
+
+def _static_adaptive(
+    title: str, summary: Mapping[str, Any], labels: Labels, ids: Iterator[str]
+) -> list[Figure]:
+    sides = ("static", "adaptive")
+    by_id = {c["id"]: c for c in summary["conditions"]}
+    places: dict[str, list[Mapping[str, Any]]] = {}
+    for w in summary["worst_cases"]:
+        if w["static"] and w["adaptive"]:
+            places.setdefault(
+                f"{labels.place(w['worst'])}, {by_id[w['worst']]['config']['scope']}", []
+            ).append(w)
+    out = []
+    for place, some in places.items():
+        data = [
+            (
+                labels.defense(w["adaptive"]),
+                [_mark(by_id[w[side]], "TargetExp", i) for i, side in enumerate(sides)],
+            )
+            for w in some[:_MOST_ROWS]
+        ]
+        axis = f"TargetExp of the worst attack (share of queries, {_size([by_id[w['worst']] for w in some])})"
+        panel = rows(next(ids), "TargetExp", data, axis, (0.0, 1.0), sides)
+        legend = [(swatch(i), f"{side} attacks") for i, side in enumerate(sides)]
+        out.append(Figure(f"{title}: {place}", _rest_rows(len(some)), [panel], legend, True))
+    return out
 
 
 def _states(title: str, summary: Mapping[str, Any], labels: Labels, ids: Iterator[str]) -> list[Figure]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from stressrag import __version__
 from stressrag.metrics.evidence import STATES
 from stressrag.metrics.registry import STANDARD
-from stressrag.records.schema import FIXED
+from stressrag.records.schema import FIXED, SUMMARY_VERSION
 from stressrag.report.attack_cost import attack_costs
 from stressrag.report.frontier import frontier
 from stressrag.report.worst_case import worst_cases
@@ -24,7 +24,6 @@ from stressrag.stats.four import MEASURES, four_estimates, paired_p
 from stressrag.stats.intervals import Difference, Estimate, estimates
 from stressrag.stats.proportions import holm
 
-SCHEMA = 3
 EVENTS = ("TargetExp", "AnyExp", "NoEvid", "Unsafe")
 """What the four conditions are told for: poison for this query in the top k, any poison, no evidence, and
 either of the last two (the complements of Evid and SafeR)."""
@@ -127,7 +126,7 @@ def summarize(
         )
     baselines = {c.id: plan.baselines(c) for c in plan.conditions}
     return {
-        "schema": SCHEMA,
+        "schema": SUMMARY_VERSION,
         "stressrag": __version__,
         "verb": plan.verb,
         "plan": plan.hash,

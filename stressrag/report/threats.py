@@ -25,10 +25,14 @@ _SCOPES = {
     "group": "each query sees its group's poison",
     "multi": "each query sees the poison of all targets",
 }
-UNTOUCHED = (
+_UNTOUCHED = (
     "The attacker can add documents. The clean documents, the retriever and its settings, the query as it is "
-    "asked, the judgments and the defense are out of reach, and the texts are fixed beforehand: no answer of "
-    "the system is used to better them."
+    "asked, the judgments and the defense are out of reach. "
+)
+_FIXED = "The texts are fixed beforehand: no answer of the system is used to better them."
+_SEARCHED = (
+    "Texts are fixed beforehand, but for attacks that know the retriever: these are written with a copy of "
+    "the system at hand."
 )
 
 
@@ -50,11 +54,21 @@ def threats(summary: Mapping[str, Any]) -> Table:
         for (name, knows, body), some in attacks.items()
     ]
     head = ["attack", "knows of the query", "plants", "scope and targets", "corpus statistics"]
-    note = f"{UNTOUCHED} Every attack is an instance of {'; '.join(FRAMEWORKS)}."
+    optimal = any(c["config"]["attack_settings"].get("wording") for c in summary["conditions"])
+    texts = _SEARCHED if optimal else _FIXED
+    note = f"{_UNTOUCHED}{texts} Every attack is an instance of {'; '.join(FRAMEWORKS)}."
     return Table("Threat model", note, head, rows, words=len(head), open=True)
 
 
 def _knows(config: Mapping[str, Any]) -> str:
+    """What of the query, and for worst-case attacks what of the system."""
+    against = config["attack_settings"].get("against")
+    if against is None:
+        return _of_query(config)
+    return f"{_of_query(config)}; the retriever" + ("" if against == "none" else f" and {visible(against)}")
+
+
+def _of_query(config: Mapping[str, Any]) -> str:
     if config["attack_settings"].get("target"):
         return "whatever the user's own function makes use of"
     if config["anchor"] == "query":
@@ -69,6 +83,13 @@ def _body(config: Mapping[str, Any]) -> str:
     own = config["attack_settings"].get("target")
     if own:
         return f"texts of {visible(own)}"
+    if tokens := config["attack_settings"].get("max_tokens"):
+        rest = (
+            f" beside {_BODIES.get(config['body'], visible(config['body']))}"
+            if config["body"] != "none"
+            else ""
+        )
+        return f"the known words as often as does best, at most {tokens} tokens{rest}"
     anchor = {"query": "the query and ", "terms": "the known words and "}.get(config["anchor"], "")
     return anchor + _BODIES.get(config["body"], visible(config["body"]))
 
