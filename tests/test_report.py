@@ -114,7 +114,14 @@ def test_numbers_are_those_of_the_summary(run):
             assert with_interval(m, c["metrics"][m], c["intervals"].get(m)) in cells
             assert f"{c['metrics'][m]:.3f}" in with_interval(m, c["metrics"][m], None)
     names = [t.title for t in tables(run.summary, labels)]
-    assert names == ["Conditions", "Frontier of defenses", "Four conditions", "Comparisons"]
+    assert names == [
+        "Conditions",
+        "Static and adaptive",
+        "Attack cost",
+        "Frontier of defenses",
+        "Four conditions",
+        "Comparisons",
+    ]
     text = (folder / "report.md").read_text("utf-8")
     assert "AML.T0070" in text
     assert "LLM08:2025" in text
