@@ -18,6 +18,7 @@ from stressrag.collection.model import Corpus
 from stressrag.defenses.base import evasion_of
 from stressrag.retrievers.base import Retriever
 from stressrag.retrievers.bm25 import BM25
+from stressrag.retrievers.dense import Dense
 from stressrag.retrievers.lsa import LSA
 from stressrag.retrievers.ranking import Floats, Ints
 from stressrag.retrievers.vectors import VectorRetriever, normalized
@@ -126,6 +127,8 @@ class Drafts:
 
         if isinstance(leaf, LSA):
             return lambda flat, n: [self._for_lsa(leaf, t, terms, n) for t, terms in flat]
+        if isinstance(leaf, Dense) and system.aim.gradients:
+            return lambda flat, n: self._flipped(leaf, flat, n)
         if isinstance(leaf, VectorRetriever):
             return lambda flat, n: self._for_encoder(leaf, flat, n)
         # A retriever of the user's, or the package rank-bm25: BM25 of the same terms stands in.
@@ -178,6 +181,21 @@ class Drafts:
             if not (value > before).any():
                 break
         return [" ".join(w) for w in words]
+
+    def _flipped(
+        self, encoder: Dense, flat: Sequence[tuple[Target, list[str]]], max_tokens: int
+    ) -> list[str]:
+        """The greedy search's words, flipped along the gradient."""
+        from stressrag.attacks.hotflip import HotFlip
+
+        flip, queries = HotFlip(encoder), normalized(encoder.embed([t.query for t, _ in flat], "query"))
+        out = []
+        for (target, _), text, query in zip(
+            flat, self._for_encoder(encoder, flat, max_tokens), queries.astype(np.float64), strict=True
+        ):
+            fits = lambda t: self.length(t) <= max_tokens  # noqa: E731
+            out.append(" ".join(flip.better(query, text.split(), target.payloads[0], fits)))
+        return out
 
     # ---- what defenses make worth trying ---------------------------------------------------------
 

@@ -46,6 +46,8 @@ class Aim:
         Length of the list to get into and of the pool that defenses see.
     ties : str
         What goes first among equal scores.
+    gradients : bool
+        Whether the attacker uses the weights of dense retrievers.
     """
 
     retriever: Any
@@ -56,6 +58,7 @@ class Aim:
     k: int = 0
     pool: int = 0
     ties: str = "clean_first"
+    gradients: bool = False
 
 
 class Outcome(NamedTuple):

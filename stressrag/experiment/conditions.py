@@ -182,7 +182,8 @@ def _aim_settings(aim: Aim | None, defense: tuple[DefenseSpec, ...]) -> dict[str
         against = "the defense"
     else:
         against = "+".join(_short(d) for d in aim.defense) or "none"
-    return {"wording": "optimal", "max_tokens": aim.max_tokens, "against": against}
+    gradients = {"gradients": True} if aim.gradients else {}
+    return {"wording": "optimal", "max_tokens": aim.max_tokens, "against": against, **gradients}
 
 
 def _short(defense: DefenseSpec) -> str:
@@ -257,7 +258,8 @@ def _aim(s: Settings, spec: RetrieverSpec, defense: tuple[DefenseSpec, ...]) -> 
     a = s.attack
     known = defense if a.adaptive else ()
     statistics = getattr(s.statistics, a.scope)
-    return _canonical(Aim(spec, a.max_tokens, statistics, a.budget, known, s.k, s.pool, s.ties))
+    dense = a.gradients and any(leaf.kind == "dense" for leaf in spec.leaves)
+    return _canonical(Aim(spec, a.max_tokens, statistics, a.budget, known, s.k, s.pool, s.ties, dense))
 
 
 def _canonical(aim: Aim) -> Aim:

@@ -35,9 +35,11 @@ def unused(words: Iterable[str], conditions: Iterable[Condition]) -> list[str]:
     defenses = {d.name for c in asked for d in c.defense}
     kinds = {spec.kind for c in asked for spec in _specs(c)}
     anchors, bodies = {c.recipe.anchor for c in asked}, {c.recipe.body for c in asked}
+    no_aim = all(c.recipe.aim is None for c in asked)
     missing = {
         "attack.terms": "terms" not in anchors and "attack=partial",
         "attack.strategy": "terms" not in anchors and "attack=partial",
+        **{f"attack.{s}": no_aim and "attack=optimal" for s in ("max_tokens", "adaptive", "gradients")},
         "attack.snippet_tokens": "corpus_neutral" not in bodies and "attack=corpus_neutral",
         "attack.group_size": all(c.scope != "group" for c in asked) and "attack.scope=group",
     }

@@ -114,9 +114,14 @@ class Dense(VectorRetriever):
         )
         return min(limit, self._limit) if limit else self._limit
 
-    def encode(self, texts: Sequence[str], role: Role) -> np.ndarray:
+    def loaded(self) -> Any:
+        """The sentence-transformers model itself, for attackers who know its weights."""
         if self.model_ is None:
             self._load()
+        return self.model_
+
+    def encode(self, texts: Sequence[str], role: Role) -> np.ndarray:
+        self.loaded()
         prompt = self.query_prompt if role == "query" else self.document_prompt
         limit = self.tokens(role)
         settings = {"weights": self._fingerprint, "prompt": prompt, "tokens": limit}

@@ -188,6 +188,11 @@ def _check_attack(settings: Settings) -> None:
         raise StressragError(
             "attack.anchor=terms needs the number of terms: set attack.terms, such as attack.terms=2"
         )
+    if a.gradients and a.wording == "optimal" and a.anchor != "query":
+        raise StressragError(
+            "attack.gradients=true writes whatever words bring a document near the query, for which the "
+            "attacker has to know it; set attack.anchor=query"
+        )
     if not a.source.strip():
         raise StressragError("attack.source= is empty; name the source that poison gives, such as attacker")
     if a.name == "python" and not a.target:

@@ -70,6 +70,7 @@ class Attack:
     wording: str = "once"
     max_tokens: int = 100
     adaptive: bool = True
+    gradients: bool = False
     body: str = "payload"
     budget: int = 5
     scope: str = "isolated"
