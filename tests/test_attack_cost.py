@@ -41,9 +41,9 @@ def test_marks_by_hand():
     assert got["conditions"] == ["a", "b", "c"]
     assert [p["exposure"] for p in got["curve"]] == [0.05, 0.4, 0.8]
     assert got["cost"] == {
-        "10": {"at_most": 2, "more_than": 1, "low": 1, "high": 2},
-        "50": {"at_most": 4, "more_than": 2, "low": 2, "high": 4},
-        "90": {"at_most": None, "more_than": 4, "low": 4, "high": None},
+        "10": {"at_most": 2, "more_than": 1, "low": 1, "low_more_than": None, "high": 2},
+        "50": {"at_most": 4, "more_than": 2, "low": 2, "low_more_than": 1, "high": 4},
+        "90": {"at_most": None, "more_than": 4, "low": 4, "low_more_than": 2, "high": None},
     }
     texts = [(cost_text(c), span_text(c)) for c in got["cost"].values()]
     assert texts == [("2", "[1 2]"), ("3 to 4", "[2 4]"), ("> 4", "[4 more]")]
@@ -67,13 +67,24 @@ def test_other_prices():
 
 
 def test_what_a_gate_judges():
-    reached = {"at_most": 4, "more_than": 2, "low": 2, "high": 4}
-    never = {"at_most": None, "more_than": 4, "low": None, "high": None}
+    reached = {"at_most": 4, "more_than": 2, "low": 2, "low_more_than": 1, "high": 4}
+    never = {"at_most": None, "more_than": 4, "low": None, "low_more_than": 4, "high": None}
     assert judged_cost(reached, "min", False) == 3  # more than 2 is at least 3
     assert judged_cost(reached, "min", True) == 2
     assert judged_cost(reached, "max", False) == 4
     assert judged_cost(never, "min", False) == judged_cost(never, "min", True) == 5
     assert judged_cost(never, "max", False) == float("inf")
+
+
+def test_a_stronger_attack_is_never_judged_dearer():
+    """Prices 2, 8 and 16: where the upper end reaches the mark at 8, the cost may be anything from 3 on."""
+    unsure = [condition(str(t), e, terms=t, ends=i) for t, e, i in (
+        (2, 0.1, (0.0, 0.2)), (8, 0.45, (0.4, 0.55)), (16, 0.7, (0.6, 0.8))
+    )]  # fmt: skip
+    sure = [unsure[0], condition("8", 0.6, terms=8, ends=(0.5, 0.7)), unsure[2]]
+    for some in (unsure, sure):
+        cost = attack_costs(some)[0]["cost"]["50"]
+        assert judged_cost(cost, "min", True) == 3
 
 
 def made_up(conditions) -> Run:
@@ -94,6 +105,13 @@ def test_a_gate_on_the_cost():
     assert passed("min", "AttackCost90.terms", 5)
     with pytest.raises(StressragError, match=r"tried no more than 4 .* sweep attack.terms up to 6"):
         passed("min", "AttackCost90.terms", 6)
+    wide = made_up(
+        [condition("a", 0.1, terms=3, ends=(0.0, 0.6)), condition("b", 0.2, terms=10, ends=(0, 0.3))]
+    )
+    assert not gate(wide, [{"min": {"AttackCost50.terms": 5}}], use_interval=True)["passed"]
+    bare = made_up([condition("a", 0.1, terms=3), condition("b", 0.2, terms=10)])
+    with pytest.raises(StressragError, match=r"has no interval .resamples=0.; judge by the mean"):
+        gate(bare, [{"min": {"AttackCost50.terms": 5}}], use_interval=True)
     with pytest.raises(StressragError, match=r"needs a run that sweeps attack.budget"):
         passed("min", "AttackCost50.budget", 2)
     with pytest.raises(

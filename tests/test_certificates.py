@@ -127,6 +127,44 @@ def test_no_document_enters_a_certified_query(defense, hybrid):
     assert certified >= (1 if hybrid else 5)
 
 
+def entered(leaves, fusion, chain, query, documents, *, statistics="frozen", k=1, pool=10, corpus):
+    aim = Aim(None, 50, statistics, len(documents), (), k, pool if chain else 0, "poison_first")
+    return bool(
+        RetrievalSystem(aim, leaves, fusion, chain, len(corpus)).outcome([query], [documents]).shown[0]
+    )
+
+
+@pytest.mark.parametrize("statistics", ["frozen", "live"])
+@pytest.mark.parametrize("tau", [None, 0.5, 0.01])
+def test_a_hybrid_may_bring_in_a_document_without_any_query_term(statistics, tau):
+    """By its other retriever; so neither no terms nor terms that admission refuses are certified."""
+    rows = ["car engine motor wheel"] * 4 + ["automobile engine motor wheel"] * 4
+    corpus = made([*rows, *(f"fish{i} sea{i % 3} boat" for i in range(10))])
+    leaves = [BM25().fit(corpus), LSA(dimensions=2).fit(corpus)]
+    fusion = {"constant": 60.0, "depth": 20}
+    chain = [] if tau is None else [Overlap(leaves[0].index_, tau)]
+    kind = {"statistics": statistics, "k": 5, "pool": 10}
+    certifier = Certifier(leaves, fusion, chain, copies=1, max_tokens=10, **kind)
+    assert entered(leaves, fusion, chain, "automobile", ["engine motor wheel"], corpus=corpus, **kind)
+    assert not certifier.certified(["automobile"], [[[], ["automobile"]]])[0].any()
+    assert certifier.fewest(["automobile"], 3).tolist() == [0]
+
+
+def test_what_admission_refuses_may_have_pushed_out_others_before():
+    """Near-duplicate admission first: what overlap refuses later has taken a clean document's place."""
+    rows = [" ".join(["alpha"] * 12), *(f"beta y{i} z{i}" for i in range(8))]
+    rows += ["alpha q1 q2 q3 q4 q5 q6 q7 q8", *(f"u{i} v{i} w{i}" for i in range(30))]
+    corpus = made(rows)
+    bm25 = BM25(b=0.4).fit(corpus)
+    near, overlap = NearDuplicate(TermSimilarity(bm25.index_), 0.7, 1), Overlap(bm25.index_, 0.95)
+    documents = ["alpha alpha alpha beta", "alpha j1 j2 j3"]
+    for chain, comes_in in (([near, overlap], True), ([overlap, near], False)):
+        certifier = Certifier([bm25], {}, chain, statistics="frozen", copies=2, k=1, pool=10, max_tokens=4)
+        assert entered([bm25], {}, chain, "alpha beta", documents, corpus=corpus) == comes_in
+        safe = certifier.certified(["alpha beta"], [[["alpha", "beta"]]])[0][0]
+        assert safe == (not comes_in)
+
+
 def test_ten_thousand_documents_a_query():
     """Queries of small corpora at BM25's usual settings, each against 10,000 documents of its own terms."""
     rng = np.random.default_rng(3)
@@ -224,9 +262,42 @@ def test_why_there_is_none():
     okapi = BM25(variant="okapi").fit(corpus)
     assert "Okapi" in str(Certifier([okapi], {}, [], **kind).reason)
     assert Certifier([okapi], {}, [], **{**kind, "statistics": "frozen"}).reason is None
-    two = [BM25().fit(corpus), BM25(tokenizer="ascii").fit(corpus)]
     fusion = {"constant": 60.0, "depth": 5}
+    refit = [BM25().fit(corpus), LSA(dimensions=1, mode="refit").fit(corpus)]
+    for statistics in ("live", "frozen"):
+        again = Certifier(refit, fusion, [], **{**kind, "statistics": statistics})
+        assert "anew with every poison" in str(again.reason)
+    two = [BM25().fit(corpus), BM25(tokenizer="ascii").fit(corpus)]
     assert "different tokenizers" in str(Certifier(two, fusion, [], **kind).reason)
+
+
+def test_two_bm25_in_one_hybrid():
+    """Their heaviest terms may differ, and okapi's scores may be below 0: no certified query is entered."""
+    rng = np.random.default_rng(11)
+    certified = 0
+    for _ in range(60):
+        corpus, words = random_corpus(rng)
+        variants, counted = ["okapi", "plus", "lucene"], ["all", "unique"]
+        leaves = [
+            BM25(variant=str(rng.choice(variants)), query_terms=str(rng.choice(counted))).fit(corpus)
+            for _ in range(2)
+        ]
+        fusion = {"constant": 60.0, "depth": int(rng.choice([10, 100]))}
+        kind = {"statistics": "frozen", "copies": 1, "k": 2, "pool": 2, "max_tokens": 40}
+        certifier = Certifier(leaves, fusion, [], **kind)
+        query = " ".join(rng.choice(words, size=int(rng.integers(1, 6))))
+        unique = list(dict.fromkeys(query.split()))
+        n = int(rng.integers(1, len(unique) + 1))
+        terms = [str(t) for t in rng.choice(unique, size=n, replace=False)]
+        aim = Aim(None, 40, "frozen", 1, (), 2, 0)
+        system, writer = RetrievalSystem(aim, leaves, fusion, [], len(corpus)), KeywordWriter(leaves[0], aim)
+        others = [w for w in words if w not in unique] + ["junk"]
+        safe = bool(certifier.certified([query], [[terms]])[0][0])
+        certified += safe
+        if safe or n < int(certifier.fewest([query], len(unique))[0]):
+            rows = [planted(rng, terms, others, 1, 40, writer, query) for _ in range(80)]
+            assert not system.outcome([query] * len(rows), rows).shown.any()
+    assert certified >= 3
 
 
 # ---- what defenses say of themselves ----------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_no_other_counts_score_more(data):
     counts, score = best_counts(
         weights, formula, average, length + room, Given(length, held, other, other_count)
     )
-    assert 0 < counts.sum() <= room
+    assert 0 < length + counts.sum() <= length + room  # beside a payload nothing may be the best to write
 
     def of(trial):
         tokens = np.array([length + sum(trial)])
@@ -105,7 +105,9 @@ def test_no_other_counts_score_more(data):
         )
         return own + other[0] * formula.part(other_count, norm)[0]
 
-    trials = [t for t in itertools.product(range(room + 1), repeat=m) if 0 < sum(t) <= room]
+    trials = [
+        t for t in itertools.product(range(room + 1), repeat=m) if length + sum(t) > 0 and sum(t) <= room
+    ]
     assert score == pytest.approx(max(map(of, trials)), abs=1e-9)
     assert of(counts.tolist()) == pytest.approx(score, abs=1e-9)
 
@@ -276,6 +278,57 @@ def test_natural_text_leaves_out_what_the_attacker_does_not_know():
         assert len(text.split()) <= 50
 
 
+@pytest.mark.parametrize("tokens", [1, 2, 3, 6])
+@pytest.mark.parametrize(("statistics", "copies"), [("frozen", 1), ("live", 3)])
+def test_no_document_is_longer_than_asked(tokens, statistics, copies):
+    """Whatever draft or decoy is taken, and whatever is evaded."""
+    bm25, lsa = BM25().fit(CORPUS), LSA(dimensions=5).fit(CORPUS)
+    near = NearDuplicate(TermSimilarity(bm25.index_), 0.5, 1)
+    query = "night ferry old pier high tide"
+    refused = Overlap(bm25.index_, 0.01)
+    for leaves, defenses in (
+        ([bm25], []), ([bm25], [refused]), ([bm25], [near]), ([lsa], [near]), ([bm25, lsa], []),
+    ):  # fmt: skip
+        fusion = {"constant": 60.0, "depth": 9} if len(leaves) > 1 else {}
+        there = system(
+            leaves,
+            statistics=statistics,
+            copies=copies,
+            tokens=tokens,
+            defenses=defenses,
+            pool=9,
+            fusion=fusion,
+        )
+        targets = [Target(query, query.split(), [""] * copies), Target("fog", [], [""] * copies)]
+        for documents in worst_documents(there, targets, drafts(bm25)):
+            assert len(documents) == copies
+            assert all(len(d.split()) <= tokens for d in documents)
+
+
+def test_nothing_may_be_the_best_to_write_beside_a_payload():
+    rows = ["a1 b1 c1", "a1 d1 d1", "b1 b1 c1 e1", *(f"z{i} y{i} x{i}" for i in range(8))]
+    corpus = Corpus([str(i) for i in range(len(rows))], [""] * len(rows), rows, [{} for _ in rows])
+    bm25 = BM25(k1=20.0, b=1.0).fit(corpus)
+    text, score = KeywordWriter(bm25, Aim(None, 8, "frozen", 1)).write("a1 b1 d1", ["b1"], "a1 d1")
+    assert text == ""
+    found = bm25.search_contaminated(["a1 b1 d1"], ["a1 d1"], Views.isolated([0], 1), 3, statistics="frozen")
+    assert found.scores[0][found.docs[0] == len(corpus)][0] == pytest.approx(score, abs=1e-9)
+
+
+def test_of_many_terms_light_ones_are_tried_against_admission_too():
+    rare = [f"rare{i}" for i in range(14)]
+    rows = [f"{r} filler" for r in rare] + ["light filler"] * 3 + ["light heavy"] * 3
+    corpus = Corpus([str(i) for i in range(len(rows))], [""] * len(rows), rows, [{} for _ in rows])
+    bm25 = BM25().fit(corpus)
+    terms = [*rare, "light"]
+    there = RetrievalSystem(
+        Aim(None, 20, "frozen", 1, (), 3, 30), [bm25], {}, [Overlap(bm25.index_, 0.05)], len(corpus)
+    )
+    (documents,) = worst_documents(there, [Target(" ".join(terms), terms, [""])], Drafts(bm25.index_, corpus))
+    assert set(documents[0].split()) == {"light"}
+    assert there.outcome([" ".join(terms)], [documents]).shown[0] == 1
+
+
 def test_a_payload_that_fills_the_document_is_refused():
     bm25 = BM25().fit(CORPUS)
     there = system([bm25], tokens=3)
@@ -320,7 +373,7 @@ def test_flipped_words_are_nearer_and_leave_the_payload(minilm):
 
     text = f"{' '.join(words)} {payload}"
     gradient, spans = flip._gradient(text, query)
-    assert [text[a:b].lower() for a, b in spans[1:4]] == ["sea", "##sick".lstrip("#"), "night"]
+    assert [text[a:b].lower() for a, b in spans[1:4]] == ["seas", "ick", "night"]
     made = flip.tokenizer(text, return_tensors="pt")
     embedded = flip.transformer.get_input_embeddings()(made["input_ids"]).detach()
 

@@ -60,8 +60,10 @@ class Drafts:
 
     def of(self, system: System, targets: Sequence[Target]) -> list[list[Draft]]:
         """The drafts of each target, at least one, the likeliest first."""
-        from stressrag.attacks.optimal import holders, planted
+        from stressrag.attacks.optimal import cut, decoy, holders, planted
 
+        assert self.index.tokenizer is not None
+        rest = decoy(system.aim.max_tokens, self.index.tokenizer)
         evasions = [e for e in map(evasion_of, system.defenses) if e]
         counts = holders(system.aim)
         subsets = [self._subsets(system, t) for t in targets]
@@ -70,11 +72,12 @@ class Drafts:
         for target, found in zip(targets, wordings, strict=True):
             if any(e.natural for e in evasions):
                 found = [*found, *self._natural(target, system.aim.max_tokens)]
-            found = list(dict.fromkeys(found))
-            drafts = [planted(target, words, n) for words in found for n in counts]
+            room = system.aim.max_tokens - max(map(self.length, target.payloads))
+            found = list(dict.fromkeys(cut(words, room, self.index.tokenizer) for words in found))
+            drafts = [planted(target, words, n, rest) for words in found for n in counts]
             if len(target.payloads) > 1 and (len(found) > 1 or any(e.differing for e in evasions)):
-                drafts += self._different(target, found)
-            out.append(drafts)
+                drafts += self._different(target, found, room, any(e.differing for e in evasions))
+            out.append(list(dict.fromkeys(drafts)))
         return out
 
     # ---- which terms ---------------------------------------------------------------------------
@@ -200,26 +203,34 @@ class Drafts:
     # ---- what defenses make worth trying ---------------------------------------------------------
 
     def _natural(self, target: Target, max_tokens: int) -> list[str]:
-        """The known terms in stretches of the corpus's own text, without other words of the query."""
-        assert self.index.tokenizer is not None
+        """The known terms in stretches of the corpus's own text, once and as often as there is room."""
         room = max_tokens - max(map(self.length, target.payloads))
-        known = set(target.terms)
-        taboo = set(self.index.tokenizer(target.query)) - known
         out = []
         for window in _WINDOWS:
-            pieces: list[list[str]] = []
-            for example in range(_EXAMPLES):
-                for term in target.terms:
-                    found = self._stretches(term)
-                    if example < len(found):
-                        words = found[example]
-                        at = next(i for i, w in enumerate(words) if term in self.index.tokenizer(w))
-                        cut = words[max(0, at - window) : at + window + 1]
-                        pieces.append([w for w in cut if taboo.isdisjoint(self.index.tokenizer(w))])
-            for n in (len(target.terms), len(pieces)):
-                text = " ".join(w for piece in pieces[:n] for w in piece)
+            texts = self._stretched(target, window)
+            for n in (1, len(texts)):
+                text = " ".join(texts[:n])
                 if text and self.length(text) <= room:
                     out.append(text)
+        return out
+
+    def _stretched(self, target: Target, window: int) -> list[str]:
+        """Texts of so many words around each known term, from other documents each, without further words of
+        the query."""
+        assert self.index.tokenizer is not None
+        taboo = set(self.index.tokenizer(target.query)) - set(target.terms)
+        out = []
+        for example in range(_EXAMPLES):
+            words: list[str] = []
+            for term in target.terms:
+                found = self._stretches(term)
+                if example < len(found):
+                    stretch = found[example]
+                    at = next(i for i, w in enumerate(stretch) if term in self.index.tokenizer(w))
+                    cut = stretch[max(0, at - window) : at + window + 1]
+                    words += [w for w in cut if taboo.isdisjoint(self.index.tokenizer(w))]
+            if words:
+                out.append(" ".join(words))
         return out
 
     def _stretches(self, term: str) -> list[list[str]]:
@@ -237,13 +248,23 @@ class Drafts:
             self._neighbors[term] = found
         return self._neighbors[term]
 
-    def _different(self, target: Target, found: Sequence[str]) -> list[Draft]:
-        """Documents of different wordings: in turn those found, and the terms in other selections."""
+    def _different(self, target: Target, found: Sequence[str], room: int, far: bool) -> list[Draft]:
+        """Documents of different wordings: those found in turn, the terms in other selections and, where they
+        have to be far from each other, inside different stretches of natural text."""
+        from stressrag.attacks.optimal import cut
+
+        assert self.index.tokenizer is not None
         less = [" ".join(x for x in target.terms if x != t) for t in target.terms if len(target.terms) > 1]
-        pool = [*found, *less]
-        turns = [pool, [*found[:1], *less], target.terms]
+        turns = [[*found, *less], [*found[:1], *less], target.terms]
+        if far:
+            for window in _WINDOWS:
+                apart = [text for text in self._stretched(target, window) if self.length(text) <= room]
+                turns += [apart, [*found[:1], *apart]]
         return [
-            tuple(f"{turn[j % len(turn)]} {p}".strip() for j, p in enumerate(target.payloads))
+            tuple(
+                f"{cut(turn[j % len(turn)], room, self.index.tokenizer)} {p}".strip()
+                for j, p in enumerate(target.payloads)
+            )
             for turn in turns
             if turn
         ]

@@ -115,16 +115,16 @@ def best_counts(
     given = given or Given.nothing(len(weights))
     weights = np.maximum(np.asarray(weights, np.float64), 0.0)
     room = max_tokens - given.length
-    none = np.zeros(len(weights), np.int64)
+    best = np.zeros(len(weights), np.int64)
+    norm = formula.norm(np.array([given.length]), average(np.array([given.length])))
+    best_score = float(_scores(weights, formula, norm, best[None] + given.counts, given)[0])
     if room < 1 or not (weights > 0).any():
-        norm = formula.norm(np.array([given.length]), average(np.array([given.length])))
-        return none, float(_scores(weights, formula, norm, none[None] + given.counts, given)[0])
+        return best, best_score
     lengths = given.length + np.arange(1, room + 1)
     norms = formula.norm(lengths, average(lengths))
     if not formula.concave:
-        return _convex(weights, formula, norms, given)
+        return max((best, best_score), _convex(weights, formula, norms, given), key=lambda found: found[1])
     limits = _limits(weights, formula, lengths, norms, given)
-    best, best_score = none, -np.inf
     for at in np.argsort(-limits, kind="stable"):
         if limits[at] <= best_score:
             break

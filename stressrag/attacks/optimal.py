@@ -1,6 +1,7 @@
 """Worst-case wording: how an attacker who knows some terms, the retriever and the defense writes documents.
 
-For BM25 alone, or behind overlap admission, the best document is computed (``keywords``). For every other
+For BM25 alone, or behind overlap admission, the best document is computed (``keywords``): exactly for lucene,
+plus and l, for okapi under frozen statistics without a payload. For every other
 system there is no closed form: drafts are written (``drafts``), each is searched for in the real system, and
 the best is taken. What that finds is a lower bound of what an attacker can do.
 """
@@ -21,9 +22,10 @@ from stressrag.errors import StressragError
 from stressrag.retrievers.base import Retriever
 from stressrag.retrievers.bm25 import BM25
 from stressrag.retrievers.ranking import Floats, Ints
+from stressrag.text.tokens import Tokenizer
 
 MOST_TERMS = 14
-"""Known terms whose subsets are looked through against admission by coverage; of more the heaviest."""
+"""Known terms whose subsets are looked through against admission by coverage."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ def worst_documents(system: System, targets: Sequence[Target], drafts: Drafts) -
                 f"{drafts.length(longest)} tokens; set more, or attack.body=none"
             )
     some = _exact(system, targets) if exact(system) else drafts.of(system, targets)
+    for documents in (d for of_one in some for d in of_one):
+        assert max(map(drafts.length, documents), default=0) <= system.aim.max_tokens
     if all(len(of_one) == 1 for of_one in some):
         return [list(of_one[0]) for of_one in some]
     return _searched(system, targets, some)
@@ -154,8 +158,11 @@ class KeywordWriter:
     def __init__(self, bm25: BM25, aim: Aim, holders: int | None = None):
         self.bm25, self.aim, self.holders = bm25, aim, holders or aim.copies
         self.live = aim.statistics == "live"
-        decoy = 0 if self.holders == aim.copies else len(bm25.index_.tokenizer(NEUTRAL))  # type: ignore[misc]
-        self.beside = (aim.copies - self.holders) * decoy  # tokens of documents without the terms
+        tokenizer = bm25.index_.tokenizer
+        assert tokenizer is not None
+        self.tokenizer, self.decoy = tokenizer, decoy(aim.max_tokens, tokenizer)
+        # Tokens of documents without the terms.
+        self.beside = (aim.copies - self.holders) * len(tokenizer(self.decoy))
 
     def weights(self, query: str, terms: Sequence[str], payload: str = "") -> tuple[Floats, Given]:
         """What each term adds to a score per unit of its frequency part, and what the payload brings.
@@ -208,14 +215,27 @@ class KeywordWriter:
         return written(terms, counts.tolist()), score
 
 
-def planted(target: Target, words: str, holders: int) -> Draft:
+def planted(target: Target, words: str, holders: int, decoy: str) -> Draft:
     """The documents of a target: so many hold the words beside their payload, the others none of them.
 
     Under live statistics every document that holds a term makes it less telling, so that one among decoys
     may do better than as many as the budget allows.
     """
-    rest = [p or NEUTRAL for p in target.payloads[holders:]]
+    rest = [p or decoy for p in target.payloads[holders:]]
     return (*(f"{words} {p}".strip() for p in target.payloads[:holders]), *rest)
+
+
+def decoy(max_tokens: int, tokenizer: Tokenizer) -> str:
+    """A harmless text of at most so many tokens."""
+    return cut(NEUTRAL, max_tokens, tokenizer)
+
+
+def cut(text: str, tokens: int, tokenizer: Tokenizer) -> str:
+    """The first words of a text that have at most so many tokens."""
+    words = text.split()
+    while words and len(tokenizer(" ".join(words))) > tokens:
+        words.pop()
+    return " ".join(words)
 
 
 def holders(aim: Aim) -> list[int]:
@@ -234,7 +254,7 @@ def _exact(system: System, targets: Sequence[Target]) -> list[list[Draft]]:
         for n, writer in writers.items():
             words = {p: _best(writer, system, target, p) for p in dict.fromkeys(target.payloads)}
             n = n if system.aim.statistics == "live" else len(target.payloads)
-            docs = [planted(target, words[p], n)[at] for at, p in enumerate(target.payloads)]
+            docs = [planted(target, words[p], n, writer.decoy)[at] for at, p in enumerate(target.payloads)]
             some[tuple(docs)] = None
         out.append(list(some))
     return out
@@ -246,7 +266,8 @@ def _best(writer: KeywordWriter, system: System, target: Target, payload: str) -
         return writer.write(target.query, target.terms, payload)[0]
     terms, sets, limits = admitted(writer, system, target, payload)
     if not len(sets):  # nothing passes
-        return " ".join(target.terms)
+        room = system.aim.max_tokens - len(writer.tokenizer(payload))
+        return cut(" ".join(target.terms), room, writer.tokenizer)
     best, best_score = "", -np.inf
     for subset, limit in zip(sets, limits, strict=True):
         if limit <= best_score:  # no document of this subset, nor of those after it, scores more
@@ -265,14 +286,16 @@ def admitted(
     Returns
     -------
     terms : list of str
-        The terms looked at, at most ``MOST_TERMS``.
+        The terms looked at, at most ``MOST_TERMS``: of more the heaviest and the four lightest.
     sets : list of int array
         Places in ``terms``.
     limits : float array
         What no document of each subset scores more than.
     """
     weights, given = writer.weights(target.query, target.terms, payload)
-    heaviest = np.sort(np.argsort(-weights, kind="stable")[:MOST_TERMS])
+    order = np.argsort(-weights, kind="stable")
+    few = min(4, max(0, len(order) - MOST_TERMS))  # a low threshold may let only light ones pass
+    heaviest = np.sort(np.concatenate((order[: MOST_TERMS - few], order[len(order) - few :])))
     terms, weights = [target.terms[i] for i in heaviest], weights[heaviest]
     masks = (np.arange(1, 2 ** len(terms))[:, None] >> np.arange(len(terms))) % 2 == 1
     for defense in system.defenses:

@@ -10,6 +10,7 @@ falls by at most P places in each list, and the planted one may come first in ev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from stressrag.retrievers.base import PoisonTexts, Retriever
 from stressrag.retrievers.bm25 import BM25
 from stressrag.retrievers.hybrid import fuse
 from stressrag.retrievers.ranking import NO_DOC, Floats, Ints, Ranking
+from stressrag.retrievers.vectors import VectorRetriever
 
 _SLACK = 1e-9  # of a score: rounding of sums in another order; 12 digits are kept of fused ones
 _SUBSETS = 12  # terms whose subsets are looked through against admission
@@ -89,7 +91,9 @@ class Certifier:
             KeywordBound(x, statistics, copies, max_tokens) if isinstance(x, BM25) else None for x in leaves
         ]
         self.reason = self._reason()
-        self.admits = [e.admits for e in map(evasion_of, self.defenses) if e and e.admits]
+        # A document that admission refuses later may have pushed clean ones out before.
+        first = takewhile(lambda d: judges(d) == "text", self.defenses)
+        self.admits = [e.admits for e in map(evasion_of, first) if e and e.admits]
 
     def _reason(self) -> str | None:
         known = [b for b in self.bounds if b]
@@ -97,10 +101,10 @@ class Certifier:
             return "the retriever has no bound: a keyword document can be as near a query as any other"
         if len({b.bm25.tokenizer for b in known}) > 1:
             return "the hybrid fuses BM25 under different tokenizers, for which a term is not the same"
-        if len(self.leaves) > 1 and self.live:
-            moving = [x for x in self.leaves if not isinstance(x, BM25) and getattr(x, "mode", "") == "refit"]
-            if moving or any(not isinstance(x, BM25) and "frozen" not in x.knows for x in self.leaves):
-                return "a retriever of the hybrid scores clean documents anew with every poison document"
+        for leaf, bound in zip(self.leaves, self.bounds, strict=True):
+            still = isinstance(leaf, VectorRetriever) and getattr(leaf, "mode", "frozen") == "frozen"
+            if bound is None and not still:
+                return "a retriever of the hybrid may score clean documents anew with every poison document"
         return next((b.reason for b in known if b.reason), None)
 
     # ---- questions -------------------------------------------------------------------------------
@@ -131,7 +135,7 @@ class Certifier:
         return out
 
     def fewest(self, queries: Sequence[str], most: int) -> Ints:
-        """Of each query the smallest n such that documents with some n of its terms may enter.
+        """Of each query the smallest n such that documents with some n of its terms, all the same, may enter.
 
         Returns
         -------
@@ -324,8 +328,9 @@ def _lowest(bound: QueryBound, lower: Floats, scores: Floats, depth: int) -> Int
     higher, raised = bound.higher()
     beyond = raised * scores[-1] if len(scores) >= depth else np.full(len(raised), -np.inf)
     out = np.empty(lower.shape, np.int64)
-    for cell, reach in enumerate(np.sort(higher, axis=1)):
-        least = lower[:, cell] * (1 - _SLACK)
+    ranked = bound.tf.any(0)  # the others are no result, whatever score they would have
+    for cell, reach in enumerate(np.sort(higher[:, ranked], axis=1)):
+        least = lower[:, cell] - _SLACK * np.abs(lower[:, cell])
         rivals = len(reach) - np.searchsorted(reach, least, "left")  # itself among them
-        out[:, cell] = np.where(least > beyond[cell], rivals, depth + 1)
+        out[:, cell] = np.where(ranked & (least > beyond[cell]), rivals, depth + 1)
     return out

@@ -27,14 +27,16 @@ def attack_costs(conditions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
         For conditions that differ in one price alone, at least two of them: ``axis``, ``conditions`` (ids in
         the order of the price), ``curve`` (``value``, ``exposure``, ``low``, ``high``), and ``cost``, for
         each mark ``at_most`` (the smallest value tried that reaches it, ``None`` if none does),
-        ``more_than`` (the largest tried before it that does not, ``None`` if there is none) and ``low`` and
-        ``high``, the same for the upper and lower ends of the exposures' intervals.
+        ``more_than`` (the largest tried before it that does not, ``None`` if there is none), ``low`` and
+        ``high``, the smallest value at which the upper and the lower end of the exposure's interval reach the
+        mark, and ``low_more_than``, the largest tried before ``low``.
     """
     out = []
     for axis in AXES:
         families: dict[str, list[Mapping[str, Any]]] = {}
         for c in conditions:
-            if c["config"]["budget"] and price(c["config"], axis) is not None:
+            known = c["metrics"].get("TargetExp") is not None
+            if known and c["config"]["budget"] and price(c["config"], axis) is not None:
                 families.setdefault(_without(c["config"], axis), []).append(c)
         for members in families.values():
             members = sorted(members, key=lambda c: price(c["config"], axis) or 0)
@@ -78,13 +80,15 @@ def _cost(curve: Sequence[Mapping[str, Any]], mark: float) -> dict[str, Any]:
     def first(name: str) -> int | None:
         return next((p["value"] for p in curve if p[name] is not None and p[name] >= mark), None)
 
-    at_most = first("exposure")
-    below = [p["value"] for p in curve if at_most is None or p["value"] < at_most]
+    def before(value: int | None) -> int | None:
+        return max((p["value"] for p in curve if value is None or p["value"] < value), default=None)
+
+    at_most, low = first("exposure"), first("high")  # more exposure is a lower cost: the upper end gives it
     return {
         "at_most": at_most,
-        "more_than": below[-1] if below else None,
-        # More exposure is a lower cost: the upper ends of the intervals give the lower one.
-        "low": first("high"),
+        "more_than": before(at_most),
+        "low": low,
+        "low_more_than": before(low),
         "high": first("low"),
     }
 
@@ -116,6 +120,5 @@ def judged_cost(cost: Mapping[str, Any], bound: str, use_interval: bool) -> floa
     if bound == "max":
         value = cost["high"] if use_interval else cost["at_most"]
         return float("inf") if value is None else float(value)
-    if use_interval and cost["low"] is not None and cost["low"] != cost["at_most"]:
-        return float(cost["low"])
-    return 1.0 if cost["more_than"] is None else float(cost["more_than"] + 1)
+    tried = cost["low_more_than" if use_interval else "more_than"]
+    return 1.0 if tried is None else float(tried + 1)

@@ -245,9 +245,14 @@ def _judge_cost(limit: Mapping[str, Any], summary: Mapping[str, Any], use_interv
         if curve["axis"] != axis or not all(fits(c, limit["where"]) for c in some):
             continue
         cost = curve["cost"][mark]
+        if use_interval and any(p["low"] is None for p in curve["curve"]):
+            raise StressragError(
+                f"{limit['bound']}: {limit['metric']} has no interval (resamples=0); judge by the mean"
+            )
         judged = judged_cost(cost, limit["bound"], use_interval)
         passed = judged <= limit["limit"] if limit["bound"] == "max" else judged >= limit["limit"]
-        if not passed and limit["bound"] == "min" and cost["at_most"] is None:
+        reached = cost["low" if use_interval else "at_most"]
+        if not passed and limit["bound"] == "min" and reached is None:  # more was not tried
             raise StressragError(
                 f"min: {limit['metric']}: the run tried no more than {cost['more_than']} and none reaches "
                 f"{mark}%; sweep attack.{axis} up to {limit['limit']:g} or more"

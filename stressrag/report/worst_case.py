@@ -35,7 +35,7 @@ def worst_cases(
         the worse of them; ``clean``, the same system on clean traffic where the run has it. Only for runs
         with a defense or a worst-case attack.
     """
-    poisoned = [c for c in conditions if c["config"]["budget"]]
+    poisoned = [c for c in conditions if c["config"]["budget"] and c["metrics"].get("TargetExp") is not None]
     if not any(c["config"]["defense"] != "none" or is_adaptive(c["config"]) for c in poisoned):
         return []
     systems: dict[str, list[Mapping[str, Any]]] = {}
