@@ -16,8 +16,9 @@ from typing import TypeVar
 import numpy as np
 from data import K, scifact
 
+from stressrag.attacks.aim import Aim
 from stressrag.attacks.anchors import Terms
-from stressrag.attacks.optimal import Aim, KeywordWriter
+from stressrag.attacks.keyword_writer import KeywordWriter
 from stressrag.certificates.certify import Certifier
 from stressrag.experiment.system import RetrievalSystem
 from stressrag.retrievers.bm25 import BM25

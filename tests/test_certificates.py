@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stressrag import load_dataset
-from stressrag.attacks.optimal import Aim, KeywordWriter
+from stressrag.attacks.aim import Aim
+from stressrag.attacks.keyword_writer import KeywordWriter
 from stressrag.certificates.certify import Certifier
 from stressrag.certificates.keyword_bound import KeywordBound
 from stressrag.collection.model import Corpus

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import stressrag
+from stressrag.attacks.aim import Aim, Target
 from stressrag.attacks.drafts import Drafts
+from stressrag.attacks.keyword_writer import KeywordWriter
 from stressrag.attacks.keywords import Given, best_counts, water_filling, written
-from stressrag.attacks.optimal import Aim, KeywordWriter, Target, worst_documents
+from stressrag.attacks.optimal import worst_documents
 from stressrag.collection.model import Corpus
 from stressrag.defenses.near_duplicate import NearDuplicate
 from stressrag.defenses.overlap import Overlap

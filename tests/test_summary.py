@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import stressrag
+from stressrag.report.cells import interval
 from stressrag.report.frontier import frontier
-from stressrag.report.table import interval
 from stressrag.stats.bootstrap import bootstrap
 from stressrag.stats.four import MEASURES, four_estimates
 from stressrag.stats.intervals import Difference, estimates

@@ -9,10 +9,11 @@ each other, and terms spread through natural text of the corpus.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stressrag.attacks.aim import Draft, System, Target, cut, decoy, holders, planted
+from stressrag.attacks.keyword_writer import KeywordWriter, admitted
 from stressrag.attacks.keywords import written
 from stressrag.collection.model import Corpus
 from stressrag.defenses.base import evasion_of
@@ -23,12 +24,6 @@ from stressrag.retrievers.lsa import LSA
 from stressrag.retrievers.ranking import Floats, Ints
 from stressrag.retrievers.vectors import VectorRetriever, normalized
 from stressrag.text.index import TermIndex
-
-if TYPE_CHECKING:
-    from stressrag.attacks.optimal import System, Target
-
-Draft = tuple[str, ...]
-"""The poison documents of one target, as they would be planted together."""
 
 _SUBSETS = 3
 _LEVELS = np.array([0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512])
@@ -60,8 +55,6 @@ class Drafts:
 
     def of(self, system: System, targets: Sequence[Target]) -> list[list[Draft]]:
         """The drafts of each target, at least one, the likeliest first."""
-        from stressrag.attacks.optimal import cut, decoy, holders, planted
-
         assert self.index.tokenizer is not None
         rest = decoy(system.aim.max_tokens, self.index.tokenizer)
         evasions = [e for e in map(evasion_of, system.defenses) if e]
@@ -84,8 +77,6 @@ class Drafts:
 
     def _subsets(self, system: System, target: Target) -> list[list[str]]:
         """The sets of known terms to write with: all of them, or the heaviest that admission lets pass."""
-        from stressrag.attacks.optimal import KeywordWriter, admitted
-
         if not any(e and e.admits for e in map(evasion_of, system.defenses)) or not target.terms:
             return [target.terms]
         leaf = next((x for x in system.leaves if isinstance(x, BM25)), None)
@@ -126,8 +117,6 @@ class Drafts:
     def _writer(
         self, leaf: Retriever, system: System
     ) -> Callable[[Sequence[tuple[Target, list[str]]], int], list[str]]:
-        from stressrag.attacks.optimal import KeywordWriter
-
         if isinstance(leaf, LSA):
             return lambda flat, n: [self._for_lsa(leaf, t, terms, n) for t, terms in flat]
         if isinstance(leaf, Dense) and system.aim.gradients:
@@ -251,8 +240,6 @@ class Drafts:
     def _different(self, target: Target, found: Sequence[str], room: int, far: bool) -> list[Draft]:
         """Documents of different wordings: those found in turn, the terms in other selections and, where they
         have to be far from each other, inside different stretches of natural text."""
-        from stressrag.attacks.optimal import cut
-
         assert self.index.tokenizer is not None
         less = [" ".join(x for x in target.terms if x != t) for t in target.terms if len(target.terms) > 1]
         turns = [[*found, *less], [*found[:1], *less], target.terms]

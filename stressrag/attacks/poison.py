@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from stressrag.attacks.aim import Aim, System
+from stressrag.attacks.aim import Target as Victim
 from stressrag.attacks.anchors import Terms, full_query, no_anchor
 from stressrag.attacks.bodies import Body, CorpusNeutral, Payload, Target, neutral, no_body
 from stressrag.attacks.drafts import Drafts
 from stressrag.attacks.draw import draw
-from stressrag.attacks.optimal import Aim, System, worst_documents
-from stressrag.attacks.optimal import Target as Victim
+from stressrag.attacks.optimal import worst_documents
 from stressrag.attacks.payloads import Payloads, load_payloads
 from stressrag.collection.model import Corpus, Queries
 from stressrag.errors import StressragError, nearest

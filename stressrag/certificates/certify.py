@@ -11,38 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from stressrag.certificates.keyword_bound import KeywordBound, QueryBound
+from stressrag.certificates.keyword_bound import KeywordBound
+from stressrag.certificates.sides import Clean, Sides, Threat
 from stressrag.defenses.base import Defense, Pool, evasion_of, judges
-from stressrag.experiment.system import defended
+from stressrag.defenses.chain import defended
 from stressrag.retrievers.base import PoisonTexts, Retriever
 from stressrag.retrievers.bm25 import BM25
 from stressrag.retrievers.hybrid import fuse
-from stressrag.retrievers.ranking import NO_DOC, Floats, Ints, Ranking
+from stressrag.retrievers.ranking import NO_DOC, Ints, Ranking
 from stressrag.retrievers.vectors import VectorRetriever
 
-_SLACK = 1e-9  # of a score: rounding of sums in another order; 12 digits are kept of fused ones
 _SUBSETS = 12  # terms whose subsets are looked through against admission
-
-
-class _Clean(NamedTuple):
-    """A query's clean candidates, which of them a defense lets through, and each leaf's clean ranking.
-
-    Attributes
-    ----------
-    docs : int64 array (n_docs,)
-    admitted : bool array (n_docs,) or None
-        ``None`` where the defense's word on a clean document may change with the poison.
-    lists : list of (int64 array, float array)
-        Documents and scores by leaf, best first.
-    """
-
-    docs: Ints
-    admitted: np.ndarray | None
-    lists: list[tuple[Ints, Floats]]
 
 
 class Certifier:
@@ -84,12 +67,12 @@ class Certifier:
         max_tokens: int | None = None,
     ):
         self.leaves, self.fusion, self.defenses = tuple(leaves), dict(fusion), tuple(defenses)
-        self.copies, self.k = copies, k
         self.pool = max(pool, k) if defenses else k
         self.live = statistics == "live"
         self.bounds = [
             KeywordBound(x, statistics, copies, max_tokens) if isinstance(x, BM25) else None for x in leaves
         ]
+        self.threat = Threat(self.bounds, self.fusion, copies, k, self.pool if defenses else None)
         self.reason = self._reason()
         # A document that admission refuses later may have pushed clean ones out before.
         first = takewhile(lambda d: judges(d) == "text", self.defenses)
@@ -126,7 +109,7 @@ class Certifier:
         """
         out = []
         for query, some, clean in zip(queries, terms, self._clean(queries), strict=True):
-            sides = self._sides(query, clean)
+            sides = Sides(self.threat, query, clean)
             sets = [sides.mask(names) for names in some]
             # Each set is bounded by the strongest part of it that admission lets pass.
             owner, parts = self._parts(query, sets, sides)
@@ -146,7 +129,7 @@ class Certifier:
         """
         out = np.full(len(queries), most + 1)
         for row, (query, clean) in enumerate(zip(queries, self._clean(queries), strict=True)):
-            sides = self._sides(query, clean)
+            sides = Sides(self.threat, query, clean)
             for n in range(0 if self.fusion else 1, most + 1):
                 if not self._worst(query, n, sides):
                     out[row] = n
@@ -155,7 +138,7 @@ class Certifier:
 
     # ---- one query -------------------------------------------------------------------------------
 
-    def _worst(self, query: str, n: int, sides: _Sides) -> bool:
+    def _worst(self, query: str, n: int, sides: Sides) -> bool:
         """Whether no choice of ``n`` terms can enter."""
         size = len(sides.names)
         if not (self.admits and size <= _SUBSETS):
@@ -165,7 +148,7 @@ class Certifier:
         sets = sets[self._pass(query, sets, sides)]
         return bool(sides.safe(sets, None, n).all())
 
-    def _parts(self, query: str, sets: Sequence[np.ndarray], sides: _Sides) -> tuple[Ints, np.ndarray]:
+    def _parts(self, query: str, sets: Sequence[np.ndarray], sides: Sides) -> tuple[Ints, np.ndarray]:
         """Parts of some sets of terms that admission lets pass, and the set of each."""
         size = len(sides.names)
         owner, parts = [], []
@@ -187,17 +170,14 @@ class Certifier:
         first = 0 if self.fusion else 1
         return np.asarray((np.arange(first, 2**size)[:, None] >> np.arange(size)) % 2 == 1)
 
-    def _pass(self, query: str, sets: np.ndarray, sides: _Sides) -> np.ndarray:
+    def _pass(self, query: str, sets: np.ndarray, sides: Sides) -> np.ndarray:
         """Which sets of terms admission lets pass."""
         out = np.ones(len(sets), bool)
         for admits in self.admits:
             out &= admits(query, sides.names, sets, "")
         return out
 
-    def _sides(self, query: str, clean: _Clean) -> _Sides:
-        return _Sides(self, query, clean)
-
-    def _clean(self, queries: Sequence[str]) -> list[_Clean]:
+    def _clean(self, queries: Sequence[str]) -> list[Clean]:
         """Each query's clean candidates to hold against, and what the defense makes of the pool."""
         width = self.fusion["depth"] if self.fusion else self.pool + (50 if self.live else 0)
         found = [leaf.search(list(queries), width) for leaf in self.leaves]
@@ -211,14 +191,14 @@ class Certifier:
         kinds = {judges(d) for d in self.defenses}
         moves = self.live or bool(self.fusion)  # then clean documents may change places among themselves
         if "all" in kinds or ("above" in kinds and moves):
-            return [_Clean(d, None, lists) for d, lists in zip(docs, rows, strict=True)]
+            return [Clean(d, None, lists) for d, lists in zip(docs, rows, strict=True)]
         through = self._through(queries, ranking)
         out = []
         for i, here in enumerate(docs):
             refused = np.setdiff1d(ranking.docs[i], through.docs[i])
             beyond = ~np.isin(here, ranking.docs[i])
             admitted = ~np.isin(here, refused) & ~(beyond & bool(self.defenses))
-            out.append(_Clean(here, admitted, rows[i]))
+            out.append(Clean(here, admitted, rows[i]))
         return out
 
     def _through(self, queries: Sequence[str], ranking: Ranking) -> Ranking:
@@ -226,111 +206,3 @@ class Certifier:
             return ranking
         pool = Pool(list(queries), ranking, len(self.leaves[0].corpus_), PoisonTexts([]))
         return defended(self.defenses, pool, self.pool, self.pool)[0]
-
-
-class _Sides:
-    """A query's two sides: what planted documents can reach and what clean ones are sure of."""
-
-    def __init__(self, certifier: Certifier, query: str, clean: _Clean):
-        self.certifier, self.clean = certifier, clean
-        self.bounds: list[QueryBound | None] = [
-            b.of(query, clean.docs) if b else None for b in certifier.bounds
-        ]
-        self.first = next(b for b in self.bounds if b)
-        index = self.first.bound.bm25.index_
-        assert index.tokenizer is not None
-        self.names = list(dict.fromkeys(index.tokenizer(query)))
-
-    def mask(self, names: Sequence[str]) -> np.ndarray:
-        """Which of the query's terms have one of these names, (n_terms,)."""
-        return np.isin(self.names, names)
-
-    def safe(self, sets: np.ndarray | None, planted: np.ndarray | None, n: int = 0) -> np.ndarray:
-        """Whether no document with these terms enters, (n_sets,).
-
-        Parameters
-        ----------
-        sets : bool array (n_sets, n_terms) or None
-            What the document in question holds; ``None`` for any ``n`` terms.
-        planted : bool array (n_sets, n_terms) or None
-            What any of the documents planted with it may hold; ``None`` for any ``n`` terms.
-        """
-        if sets is None:
-            return np.asarray(self._above(*self._scores(None, None, n)).all(1))
-        out = np.ones(len(sets), bool)
-        step = max(1, 4_000_000 // max(1, len(self.first.bound.cells[0]) * max(1, len(self.clean.docs))))
-        for start in range(0, len(sets), step):
-            rows = slice(start, start + step)
-            here = None if planted is None else planted[rows]
-            reach, sure = self._scores(sets[rows], here, n)
-            out[rows] = self._above(reach, sure).all(1)
-            if not self.certifier.fusion:  # to BM25 alone a document without a query term is no result
-                out[rows] |= ~sets[rows].any(1)
-        return out
-
-    def _scores(self, sets: np.ndarray | None, planted: np.ndarray | None, n: int) -> tuple[Floats, Floats]:
-        """What is reached, (n_sets, n_cells), and what is sure, (n_sets, n_cells, n_docs)."""
-        pairs = [None if b is None else self._of(b, sets, planted, n) for b in self.bounds]
-        if not self.certifier.fusion:
-            assert pairs[0] is not None
-            return pairs[0]
-        constant, depth = self.certifier.fusion["constant"], self.certifier.fusion["depth"]
-        copies = self.certifier.copies
-        shape = next(p[1].shape for p in pairs if p)
-        reach, sure = np.zeros(shape[:2]), np.zeros(shape)
-        for bound, pair, found in zip(self.bounds, pairs, self.clean.lists, strict=True):
-            if pair is None or bound is None:
-                reach += 1.0 / (constant + 1)
-                sure += _reciprocal(_ranks(found[0], self.clean.docs, depth) + copies, constant, depth)
-                continue
-            above = (pair[1] > pair[0][..., None] * (1 + _SLACK)).sum(2)
-            reach += _reciprocal(above + 1, constant, depth)
-            sure += _reciprocal(_lowest(bound, pair[1], found[1], depth) + copies, constant, depth)
-        return reach, sure
-
-    def _of(
-        self, bound: QueryBound, sets: np.ndarray | None, planted: np.ndarray | None, n: int
-    ) -> tuple[Floats, Floats]:
-        sets = bound.heaviest(n) if sets is None else sets
-        if planted is None:
-            lower = bound.lower_worst(n)
-            return bound.upper(sets), np.broadcast_to(lower, (len(sets), *lower.shape))
-        return bound.upper(sets), bound.lower(planted)
-
-    def _above(self, reach: Floats, sure: Floats) -> np.ndarray:
-        """Whether enough clean documents stay above, (n_sets, n_cells)."""
-        c = self.certifier
-        over = sure > (reach + _SLACK * np.maximum(1.0, reach))[..., None]
-        enough = np.zeros(reach.shape, bool)
-        if c.defenses:
-            enough |= over.sum(2) >= c.pool
-        if self.clean.admitted is not None:
-            enough |= over[..., self.clean.admitted].sum(2) >= c.k
-        return enough
-
-
-def _reciprocal(ranks: Ints, constant: float, depth: int) -> Floats:
-    return np.where(ranks <= depth, 1.0 / (constant + ranks), 0.0)
-
-
-def _ranks(found: Ints, docs: Ints, depth: int) -> Ints:
-    """The clean ranks of some documents, from 1; beyond the depth where they are not in the list."""
-    order = {d: i + 1 for i, d in enumerate(found.tolist())}
-    return np.array([order.get(d, depth + 1) for d in docs.tolist()], np.int64)
-
-
-def _lowest(bound: QueryBound, lower: Floats, scores: Floats, depth: int) -> Ints:
-    """The lowest rank among clean documents that each may come to, (n_sets, n_cells, n_docs).
-
-    A document outranks another for certain only if it is sure of more than the other can reach. Those
-    beyond the clean list can reach its last score, raised as far as the statistics can raise any.
-    """
-    higher, raised = bound.higher()
-    beyond = raised * scores[-1] if len(scores) >= depth else np.full(len(raised), -np.inf)
-    out = np.empty(lower.shape, np.int64)
-    ranked = bound.tf.any(0)  # the others are no result, whatever score they would have
-    for cell, reach in enumerate(np.sort(higher[:, ranked], axis=1)):
-        least = lower[:, cell] - _SLACK * np.abs(lower[:, cell])
-        rivals = len(reach) - np.searchsorted(reach, least, "left")  # itself among them
-        out[:, cell] = np.where(ranked & (least > beyond[cell]), rivals, depth + 1)
-    return out

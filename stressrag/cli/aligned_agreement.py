@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     from stressrag.aligned.labels import RULES, rule
     from stressrag.aligned.read import read_answers
     from stressrag.records.files import write_json
-    from stressrag.report.table import align
+    from stressrag.report.cells import align
 
     rules = list(RULES) if args.labels is None else [x.strip() for x in args.labels.split(",") if x.strip()]
     for name in rules:

@@ -158,7 +158,7 @@ def summary(e: Any) -> str:
     """What ``aligned score`` prints: the measures by label, what it costs, and where labels disagree."""
     from stressrag.aligned.versus import named
     from stressrag.report.aligned_rows import constant, lead, merged, ordered, place_names
-    from stressrag.report.table import NAMES, align, p_text
+    from stressrag.report.cells import NAMES, align, p_text
 
     vary = place_names(e.rows)
     head = [
@@ -242,14 +242,14 @@ def _number(value: float | None) -> str:
 
 
 def _ends(ends: Sequence[float | None] | None) -> str:
-    from stressrag.report.table import interval
+    from stressrag.report.cells import interval
 
     return interval("", ends)
 
 
 def _pairs(rows: Sequence[Mapping[str, Any]], disagreements: Sequence[tuple[tuple[str, str], str]]) -> str:
     from stressrag.aligned.versus import place_of
-    from stressrag.report.table import align, p_text
+    from stressrag.report.cells import align, p_text
 
     some = [r for r in rows if r["condition"] == "poisoned"]
     head = [

@@ -16,7 +16,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from stressrag.attacks.optimal import Aim
+from stressrag.attacks.aim import Aim
 from stressrag.attacks.poison import Recipe
 from stressrag.defenses.quota import OWN_SOURCES
 from stressrag.errors import StressragError, nearest

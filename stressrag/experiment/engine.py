@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stressrag.attacks.optimal import Aim
+from stressrag.attacks.aim import Aim
 from stressrag.attacks.poison import AttackContext, group_names
 from stressrag.collection.model import Collection
 from stressrag.defenses.base import Defense, Pool
+from stressrag.defenses.chain import defended
 from stressrag.experiment.certificates import Certificates
 from stressrag.experiment.conditions import Condition, DefenseSpec, RetrieverSpec
 from stressrag.experiment.make_defense import make_defense
 from stressrag.experiment.scenario import PoisonTable, Scenario, key
-from stressrag.experiment.system import RetrievalSystem, defended
+from stressrag.experiment.system import RetrievalSystem
 from stressrag.metrics.base import TopK
 from stressrag.metrics.evidence import STATES
 from stressrag.metrics.ranking import RankingQuality

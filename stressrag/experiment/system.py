@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from stressrag.attacks.optimal import Aim, Outcome
+from stressrag.attacks.aim import Aim, Outcome
 from stressrag.defenses.base import Defense, Pool
+from stressrag.defenses.chain import defended
 from stressrag.retrievers.base import PoisonTexts, Retriever
 from stressrag.retrievers.hybrid import fuse
-from stressrag.retrievers.ranking import Ints, Ranking, Views
+from stressrag.retrievers.ranking import Ints, Views
 
 _ROWS = 2_000  # rows searched at once, which bounds memory
 
@@ -91,48 +91,3 @@ class RetrievalSystem:
             pool = Pool(queries, ranking, self.n_docs, poison)
             ranking, _ = defended(self.defenses, pool, k, width)
         return ranking.docs[:, :k]
-
-
-def defended(
-    defenses: Sequence[Defense],
-    pool: Pool,
-    k: int,
-    width: int,
-    clock: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
-) -> tuple[Ranking, Ints]:
-    """What a chain of defenses makes of a pool.
-
-    Parameters
-    ----------
-    defenses : sequence of Defense
-        In order.
-    pool : Pool
-        The candidates.
-    k : int
-        Length of the final list.
-    width : int
-        How many candidates a defense hands on to the next.
-    clock : callable
-        A context that times the defense of that name.
-
-    Returns
-    -------
-    final : Ranking (n_queries, k)
-    rejected : int64 array (n_queries,)
-        Candidates that the chain refused; those that merely came too late are not counted.
-    """
-    rejected = np.zeros(len(pool.candidates), np.int64)
-    before = (pool.candidates.docs >= 0).sum(1)
-    for i, defense in enumerate(defenses):
-        last = i == len(defenses) - 1
-        with clock(defense.name):
-            after = defense.apply(pool, k if last else width)
-        left = (after.docs >= 0).sum(1)
-        if after.docs.shape[1] == pool.candidates.docs.shape[1]:
-            rejected += before - left
-        pool, before = pool.with_candidates(after), left
-    final = Ranking.empty(len(pool.candidates), k)
-    shown = min(k, pool.candidates.docs.shape[1])
-    final.docs[:, :shown] = pool.candidates.docs[:, :shown]
-    final.scores[:, :shown] = pool.candidates.scores[:, :shown]
-    return final, rejected

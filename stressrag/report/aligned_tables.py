@@ -11,8 +11,8 @@ from stressrag.aligned.records import AXES, NO_DEFENSE
 from stressrag.aligned.split_counts import COUNTS
 from stressrag.aligned.versus import named
 from stressrag.report.aligned_rows import constant, merged, ordered, place_names
+from stressrag.report.cells import interval, p_text
 from stressrag.report.labels import percent
-from stressrag.report.table import interval, p_text
 from stressrag.report.tables import Table
 from stressrag.report.visible import visible
 

@@ -12,9 +12,10 @@ import numpy as np
 from stressrag.errors import StressragError, nearest
 from stressrag.metrics.registry import STANDARD
 from stressrag.records.folder import Run, open_run
+from stressrag.report.cells import SETTINGS, align, flat, p_text, setting
 from stressrag.report.select import Where, as_where, check_keys, fits, words
 from stressrag.report.summary import BOUNDED, OF_POISON, Rows, rates_of, split_rows
-from stressrag.report.table import SETTINGS, align, flat, p_text, setting, shown_metrics
+from stressrag.report.table import shown_metrics
 from stressrag.stats.bootstrap import N_RESAMPLES, Floats
 from stressrag.stats.four import paired_p
 from stressrag.stats.intervals import Difference, Estimate, estimates

@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 from stressrag.errors import StressragError, nearest
 from stressrag.records.files import cannot_write, write_text
 from stressrag.records.folder import Run, open_run
+from stressrag.report.cells import SETTINGS, number, p_text, setting
 from stressrag.report.reproduction import tex
 from stressrag.report.select import Where, as_where, select
 from stressrag.report.summary import summary_csv
-from stressrag.report.table import SETTINGS, number, p_text, setting, shown_metrics
+from stressrag.report.table import shown_metrics
 
 FORMATS = ("trec", "csv", "latex")
 MANIFEST = "export.json"

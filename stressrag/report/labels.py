@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from stressrag.report.table import SETTINGS, differing, flat, p_text
+from stressrag.report.cells import SETTINGS, differing, flat, p_text
 from stressrag.report.visible import visible
 
 Config = Mapping[str, Any]

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stressrag.report.attack_cost import AXES, MARKS, cost_text, span_text
-from stressrag.report.worst_case import STATIC_ONLY
+from stressrag.report.cells import (
+    NAMES,
+    SETTINGS,
+    align,
+    differing,
+    flat,
+    interval,
+    number,
+    p_text,
+    setting,
+    span_cell,
+)
+from stressrag.report.table_worst import costs, gap, worst_cases
 
-SETTINGS = (
-    "dataset",
-    "retriever",
-    "attack",
-    "terms",
-    "strategy",
-    "budget",
-    "scope",
-    "defense",
-    "k",
-    "targets",
-)
-_DEEP = (
-    "group_size",
-    "pool",
-    "statistics",
-    "seed",
-    "ties",
-    "grade",
-    "retriever_settings",
-    "attack_settings",
-    "defense_settings",
-)
-NAMES = {"budget": "P"}
 _METRICS = ("TargetExp", "CertSafe", "AnyExp", "Evid", "SafeR", "PoisonCount", "Shortage")
 _SHORT = {"PoisonCount": "#P"}
 _EVENTS = {"TargetExp": "poison in the top k", "NoEvid": "evidence missing"}
@@ -56,71 +42,13 @@ def table(summary: Mapping[str, Any]) -> str:
     left = len(vary) + len(deep)
     lines = [_heading(summary, configs, vary), "", *align(head, rows, left)]
     more = [
-        *_worst_cases(summary),
-        *_costs(summary, vary, deep),
+        *worst_cases(summary),
+        *costs(summary, vary, deep),
         *_bands(summary, vary, metrics),
         *_frontier(summary, vary, deep),
         *_four(summary, vary, deep),
     ]
     return "\n".join([*lines, *more, *_footnotes(summary)])
-
-
-def _worst_cases(summary: Mapping[str, Any]) -> list[str]:
-    """Fixed texts beside the attacker who knows the defense."""
-    by_id = {c["id"]: c for c in summary["conditions"]}
-    configs = [c["config"] for c in summary["conditions"]]
-    vary = [
-        s for s in ("dataset", "retriever", "scope", "defense", "k") if len({str(c[s]) for c in configs}) > 1
-    ]
-    if not summary["worst_cases"] or all(w["static"] is None for w in summary["worst_cases"]):
-        return []
-    names = [by_id[w["worst"]]["config"] for w in summary["worst_cases"]]
-    deep = [n for n in differing(names) if not n.startswith(_OF_ATTACK)]
-    quality = next(m for m in by_id[summary["worst_cases"][0]["worst"]]["metrics"] if m.startswith("nDCG@"))
-    rows, ends = [], []
-    for w, config in zip(summary["worst_cases"], names, strict=True):
-        cells = [setting(s, config) for s in vary] + [flat(config).get(name, "") for name in deep]
-        sides = [by_id[w[side]] if w[side] else None for side in ("static", "adaptive")]
-        clean = by_id[w["clean"]]["metrics"][quality] if w["clean"] else None
-        told = [(s and number("TargetExp", s["metrics"]["TargetExp"])) or "not tried" for s in sides]
-        by = [(s and _attack(s["config"])) or "" for s in sides]
-        worst = by_id[w["worst"]]["metrics"]["TargetExp"]
-        rows.append(
-            [*cells, by[0], told[0], by[1], told[1], number("TargetExp", worst), number(quality, clean)]
-        )
-        ends += [w["adaptive"] is None and config["defense"] != "none"]
-    head = [NAMES.get(s, s) for s in vary] + [*deep, "static", "TargetExp", "adaptive", "TargetExp"]
-    title = "Worst attack of this run, by fixed texts and by an attacker who knows retriever and defense:"
-    lines = ["", title, "", *align([*head, "worse", f"clean {quality}"], rows, len(vary) + len(deep))]
-    return [*lines, *(["", f"WARNING: a defense here was {STATIC_ONLY}."] if any(ends) else [])]
-
-
-_OF_ATTACK = ("max_tokens", "against", "wording", "payload", "snippet", "tokenizer", "target", "quota.poison")
-
-
-def _attack(config: Mapping[str, Any]) -> str:
-    """An attack with what it knows and plants, in few words."""
-    known = f" {config['terms']} {config['strategy']}" if config["anchor"] == "terms" else ""
-    return f"{config['attack']}{known} P={config['budget']}"
-
-
-def _costs(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) -> list[str]:
-    """What it takes to expose so many queries."""
-    configs = {c["id"]: c["config"] for c in summary["conditions"]}
-    rows = []
-    for row in summary["attack_costs"]:
-        config, axis = configs[row["conditions"][0]], row["axis"]
-        if all(p["exposure"] < MARKS[0] / 100 for p in row["curve"]):
-            continue
-        cells = [setting(s, config) if s != axis else "*" for s in vary]
-        cells += [flat(config).get(name, "") if name != axis else "*" for name in deep]
-        costs = [row["cost"][str(mark)] for mark in MARKS]
-        rows.append([*cells, AXES[axis], *(f"{cost_text(c)} {span_text(c)}".rstrip() for c in costs)])
-    if not rows:
-        return []
-    head = [NAMES.get(s, s) for s in vary] + [*deep, "price", *(f"{mark}%" for mark in MARKS)]
-    title = "Attack cost: the least that exposes 10, 50 and 90% of queries, of the values tried (*):"
-    return ["", title, "", *align(head, rows, len(vary) + len(deep) + 1)]
 
 
 def _bands(summary: Mapping[str, Any], vary: Sequence[str], metrics: Sequence[str]) -> list[str]:
@@ -138,7 +66,7 @@ def _bands(summary: Mapping[str, Any], vary: Sequence[str], metrics: Sequence[st
             ]
         )
         ends = [[here[m]["least"], here[m]["greatest"]] if m in here else None for m in metrics]
-        rows.append([*[""] * len(cells), "", *(_range(m, e) for m, e in zip(metrics, ends, strict=True))])
+        rows.append([*[""] * len(cells), "", *(span_cell(m, e) for m, e in zip(metrics, ends, strict=True))])
     if not rows:
         return []
     head = [NAMES.get(s, s) for s in vary] + ["seeds", *(_SHORT.get(m, m) for m in metrics)]
@@ -214,95 +142,6 @@ def shown_metrics(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*coverage, *quality, *shown, *(m for m in names if m not in {*quality, *_METRICS, *known})]
 
 
-def flat(config: Mapping[str, Any], node: str = "") -> dict[str, str]:
-    """The deeper settings by dotted name, or only those of one node such as ``retriever_settings``.
-
-    A name that stands in several nodes, as ``seed`` may, is told apart by retriever or node in the later one.
-    """
-    out: dict[str, str] = {}
-    of_node: dict[str, str] = {}
-
-    def walk(name: str, value: Any) -> None:
-        if isinstance(value, Mapping):
-            for k, v in value.items():
-                walk(f"{name}.{k}", v)
-        else:
-            (of_node if top == node else out)[name] = "" if value is None else str(value)
-
-    for top in _DEEP:
-        if not top.endswith("_settings"):
-            walk(top, config[top])
-            continue
-        owner = config["retriever"] if top == "retriever_settings" else top.removesuffix("_settings")
-        for key, value in config[top].items():
-            walk(f"{owner}.{key}" if key in out else key, value)
-    return of_node if node else out
-
-
-def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Deeper settings that tell two conditions apart which no short setting tells apart."""
-    by_short: dict[tuple[str, ...], list[dict[str, str]]] = {}
-    for c in configs:
-        by_short.setdefault(tuple(str(c[s]) for s in SETTINGS), []).append(flat(c))
-    names: dict[str, None] = {}
-    for same in by_short.values():
-        for name in dict.fromkeys(n for one in same for n in one):
-            if len({one.get(name) for one in same}) > 1:
-                names[name] = None
-    return list(names)
-
-
-def setting(name: str, config: Mapping[str, Any]) -> str:
-    """A short setting as a cell."""
-    value = config[name]
-    if name == "budget" and value == 0:
-        return "-"
-    return "-" if value is None else str(value)
-
-
-def number(name: str, value: float | None) -> str:
-    """A metric's value as a cell."""
-    if value is None:
-        return "-"
-    if name == "PoisonCount":
-        return f"{value:.2f}"
-    return f"{value:.3f}"
-
-
-def interval(name: str, ends: Sequence[float | None] | None) -> str:
-    """An interval as a cell, empty where there is none."""
-    if ends is None or ends[0] is None or ends[1] is None:
-        return ""
-    low, high = (f"{end:.1f}" if name == "PoisonCount" else f"{end:.2f}" for end in ends)
-    return _short(f"[{low} {high}]".replace("-0.00", "0.00"))
-
-
-def _range(name: str, ends: Sequence[float] | None) -> str:
-    return "" if ends is None else _short(f"{number(name, ends[0])}-{number(name, ends[1])}")
-
-
-def _short(text: str) -> str:
-    """Numbers without their leading zero (.5, but 10.5)."""
-    return re.sub(r"(?<!\d)0\.", ".", text)
-
-
-def p_text(value: float) -> str:
-    """A p-value as a cell."""
-    return "<.001" if value < 0.001 else f"{value:.3f}"
-
-
-def align(head: list[str], rows: list[list[str]], left: int) -> list[str]:
-    """The lines of a table whose first ``left`` columns are words."""
-    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
-
-    def line(cells: list[str]) -> str:
-        return "  ".join(
-            c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))
-        ).rstrip()
-
-    return [line(head), "  ".join("-" * w for w in widths), *map(line, rows)]
-
-
 def _heading(summary: Mapping[str, Any], configs: Sequence[Mapping[str, Any]], vary: Sequence[str]) -> str:
     fixed = []
     for s in SETTINGS:
@@ -310,18 +149,6 @@ def _heading(summary: Mapping[str, Any], configs: Sequence[Mapping[str, Any]], v
         if s not in vary and value is not None and not (s == "targets" and value == "all"):
             fixed.append(f"{NAMES.get(s, s)} {value}")
     return f"{len(configs)} conditions: " + ", ".join(fixed) if len(configs) > 1 else ", ".join(fixed)
-
-
-def _gap(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How far certificates and attacks are apart."""
-    certified = [c for c in conditions if c["metrics"].get("CertSafe") is not None]
-    gaps = [1 - c["metrics"]["CertSafe"] - c["metrics"]["TargetExp"] for c in certified]
-    if not gaps:
-        return []
-    return [
-        "CertSafe: queries that provably no documents with the same query terms can enter; at most "
-        f"{max(0.0, *gaps):.3f} of them are neither entered nor certified."
-    ]
 
 
 def _footnotes(summary: Mapping[str, Any]) -> list[str]:
@@ -339,7 +166,7 @@ def _footnotes(summary: Mapping[str, Any]) -> list[str]:
         out.append(
             "Clean and undefended conditions were added for comparison (partners=false leaves them out)."
         )
-    out += _gap(conditions)
+    out += gap(conditions)
     for name, notes in summary["warnings"].items():
         out.extend(f"{name}: {note}" for note in notes)
     kinds = {"fewer_terms": "targets have fewer eligible terms than asked; all of them are used",
