@@ -128,10 +128,11 @@ def test_static_and_adaptive_side_by_side():
         condition("u", 0.2, terms=4, attack="partial", defense="overlap"),
         condition("c", 0.0, budget=0),
     ]
+    conditions[-1]["metrics"]["nDCG@10"] = 0.7
     rows = worst_cases(conditions, {"s": {"clean": "c"}, "a": {"clean": "c"}})
     assert rows == [
-        {"static": "s", "adaptive": "a", "worst": "a", "clean": "c"},
-        {"static": "u", "adaptive": None, "worst": "u", "clean": None},
+        {"static": "s", "adaptive": "a", "worst": "a", "clean": "c", "pareto": True},
+        {"static": "u", "adaptive": None, "worst": "u", "clean": None, "pareto": True},
     ]
     assert static_only({"conditions": conditions, "worst_cases": rows}) == ["u"]
     conditions.append(condition("v", 0.9, terms=2, defense="overlap"))
@@ -139,6 +140,22 @@ def test_static_and_adaptive_side_by_side():
     assert rows[1]["worst"] == rows[1]["adaptive"] == "v"
     assert static_only({"conditions": conditions, "worst_cases": rows}) == []
     assert worst_cases(conditions[:1], {}) == []  # neither a defense nor a worst-case attack
+
+
+def test_the_frontier_of_worst_cases():
+    """Undefended .9 at nDCG .7; a defense with .5 at .6 is worth it, one with .9 at .5 is not."""
+    conditions = [
+        condition("bare", 0.9),
+        condition("good", 0.5, defense="quota"),
+        condition("bad", 0.9, defense="overlap"),
+        *(condition(f"clean-{n}", 0.0, budget=0) for n in ("bare", "good", "bad")),
+    ]  # fmt: skip
+    for c, quality in zip(conditions[3:], (0.7, 0.6, 0.5), strict=True):
+        c["metrics"]["nDCG@10"] = quality
+    baselines = {n: {"clean": f"clean-{n}"} for n in ("bare", "good", "bad")}
+    assert [(w["worst"], w["pareto"]) for w in worst_cases(conditions, baselines)] == [
+        ("bare", True), ("good", True), ("bad", False),
+    ]  # fmt: skip
 
 
 def test_an_attacker_who_does_not_know_the_defense_is_no_adaptive_one():

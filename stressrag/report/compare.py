@@ -16,6 +16,7 @@ from stressrag.report.cells import SETTINGS, align, flat, p_text, setting
 from stressrag.report.select import Where, as_where, check_keys, fits, words
 from stressrag.report.summary import BOUNDED, OF_POISON, Rows, rates_of, split_rows
 from stressrag.report.table import shown_metrics
+from stressrag.report.worst_case import is_adaptive
 from stressrag.stats.bootstrap import N_RESAMPLES, Floats
 from stressrag.stats.four import paired_p
 from stressrag.stats.intervals import Difference, Estimate, estimates
@@ -217,7 +218,12 @@ def _chosen_metrics(
 
 
 def _key(config: Mapping[str, Any]) -> str:
-    return json.dumps([config[name] for name in MATCHED], sort_keys=True)
+    # An attacker who knows what he meets is the same one, whichever defense that is.
+    attack = {k: v for k, v in config["attack_settings"].items() if k != "against"}
+    known = is_adaptive(config) or config["attack_settings"].get("against")
+    return json.dumps(
+        [known, attack, *(config[name] for name in MATCHED if name != "attack_settings")], sort_keys=True
+    )
 
 
 def _common(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:

@@ -36,7 +36,12 @@ def worst_cases(summary: Mapping[str, Any]) -> list[str]:
         ends += [w["adaptive"] is None and config["defense"] != "none"]
     head = [NAMES.get(s, s) for s in vary] + [*deep, "static", "TargetExp", "adaptive", "TargetExp"]
     title = "Worst attack of this run, by fixed texts and by an attacker who knows retriever and defense:"
-    lines = ["", title, "", *align([*head, "worse", f"clean {quality}"], rows, len(vary) + len(deep))]
+    lines = [
+        "",
+        title,
+        "",
+        *align([*head, "worse", f"clean {quality}", "Pareto"], rows, len(vary) + len(deep)),
+    ]
     return [*lines, *(["", f"WARNING: a defense here was {STATIC_ONLY}."] if any(ends) else [])]
 
 

@@ -90,15 +90,26 @@ def _worst_cases(summary: Mapping[str, Any], labels: Labels) -> Table:
                 *cells,
                 number("TargetExp", worst["metrics"]["TargetExp"]),
                 number(quality, clean["metrics"][quality] if clean else None),
+                "yes" if w["pareto"] else "no",
             ]
         )
     note = (
         "TargetExp of the worst attack of this run on each system, by fixed texts and by an attacker who "
-        "knows retriever and defense; the worse of the two is what a defense leaves."
+        "knows retriever and defense; the worse of the two is what a defense leaves. Pareto: no other "
+        "defense leaves less by its worst attack at no less clean nDCG, or as much at more."
     )
     if static_only(summary):
         note += f" Warning: where it says not tried, the defense was {STATIC_ONLY}."
-    head = ["system", "static attack", "exposed", "adaptive attack", "exposed", "worse", "clean nDCG"]
+    head = [
+        "system",
+        "static attack",
+        "exposed",
+        "adaptive attack",
+        "exposed",
+        "worse",
+        "clean nDCG",
+        "Pareto",
+    ]
     return Table("Static and adaptive", note, head, rows, open=True)
 
 

@@ -32,8 +32,9 @@ def worst_cases(
     -------
     list of dict
         ``static`` and ``adaptive``: the condition (id) with the greatest TargetExp, or ``None``; ``worst``,
-        the worse of them; ``clean``, the same system on clean traffic where the run has it. Only for runs
-        with a defense or a worst-case attack.
+        the worse of them; ``clean``, the same system on clean traffic where the run has it; ``pareto``: no
+        other defense of the retriever and scope leaves no more exposure by its worst attack at no less clean
+        nDCG, and is better in one. Only for runs with a defense or a worst-case attack.
     """
     poisoned = [c for c in conditions if c["config"]["budget"] and c["metrics"].get("TargetExp") is not None]
     if not any(c["config"]["defense"] != "none" or is_adaptive(c["config"]) for c in poisoned):
@@ -41,6 +42,7 @@ def worst_cases(
     systems: dict[str, list[Mapping[str, Any]]] = {}
     for c in poisoned:
         systems.setdefault(_system(c["config"]), []).append(c)
+    by_id = {c["id"]: c for c in conditions}
     out = []
     for members in systems.values():
         sides = {
@@ -55,21 +57,34 @@ def worst_cases(
                 "clean": next((x for x in clean if x), None),
             }
         )
+    for w in out:
+        w["pareto"] = not any(_better(other, w, by_id) for other in out)
     return out
+
+
+def _better(one: Mapping[str, Any], other: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether one system is at least as good in worst exposure and clean nDCG, and better in one."""
+    a, b = by_id[one["worst"]], by_id[other["worst"]]
+    if _place(a["config"]) != _place(b["config"]) or one["clean"] is None or other["clean"] is None:
+        return False
+    points = []
+    for w, c in ((one, a), (other, b)):
+        clean = by_id[w["clean"]]["metrics"]
+        quality = next(m for m in clean if m.startswith("nDCG@"))
+        points.append((-c["metrics"]["TargetExp"], clean[quality]))
+    return points[0] != points[1] and all(x >= y for x, y in zip(*points, strict=True))
 
 
 def _worst(some: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     return max(some, key=lambda c: c["metrics"]["TargetExp"], default=None)
 
 
-_SYSTEM = (
+_PLACE = (
     "dataset",
     "retriever",
     "scope",
     "statistics",
-    "defense",
     "k",
-    "pool",
     "ties",
     "grade",
     "split",
@@ -84,7 +99,12 @@ def _system(config: Mapping[str, Any]) -> str:
         name: {k: v for k, v in settings.items() if k != "poison_source"}
         for name, settings in config["defense_settings"].items()
     }
-    return json.dumps([*(config[key] for key in _SYSTEM), defenses], sort_keys=True)
+    return json.dumps([_place(config), config["defense"], config["pool"], defenses], sort_keys=True)
+
+
+def _place(config: Mapping[str, Any]) -> str:
+    """What is defended."""
+    return json.dumps([config[key] for key in _PLACE], sort_keys=True)
 
 
 def static_only(summary: Mapping[str, Any]) -> list[str]:
