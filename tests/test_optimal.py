@@ -21,6 +21,7 @@ from stressrag.attacks.optimal import worst_documents
 from stressrag.collection.model import Corpus
 from stressrag.defenses.near_duplicate import NearDuplicate
 from stressrag.defenses.overlap import Overlap
+from stressrag.defenses.repetition import Repetition
 from stressrag.defenses.similarity import TermSimilarity
 from stressrag.errors import StressragError
 from stressrag.experiment.system import RetrievalSystem
@@ -268,6 +269,21 @@ def test_near_duplicates_are_worded_differently():
     copies = there.outcome([target.query], [[found[0]] * 3])
     assert copies.shown[0] == 1
     assert there.outcome([target.query], [found]).shown[0] > 1
+
+
+def test_a_chain_is_met_all_at_once():
+    """Natural text is tried with the terms that admission lets pass, and without the query's other words."""
+    bm25 = BM25().fit(CORPUS)
+    query = "ferry pier tide"
+    terms = query.split()
+    overlap = Overlap(bm25.index_, 0.6)
+    there = system([bm25], defenses=[overlap, Repetition(bm25.index_, CORPUS.texts, 20)], k=3, pool=9)
+    (some,) = drafts(bm25).of(there, [Target(query, terms, [""])])
+    natural = [d[0] for d in some if set(d[0].split()) - set(terms)]
+    assert natural
+    for text in natural:
+        held = np.array([[t in text.split() for t in terms]])
+        assert overlap.admits(query, terms, held, "")[0]
 
 
 def test_natural_text_leaves_out_what_the_attacker_does_not_know():

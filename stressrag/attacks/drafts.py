@@ -62,9 +62,11 @@ class Drafts:
         subsets = [self._subsets(system, t) for t in targets]
         wordings = self._wordings(system, targets, subsets)
         out = []
-        for target, found in zip(targets, wordings, strict=True):
-            if any(e.natural for e in evasions):
-                found = [*found, *self._natural(target, system.aim.max_tokens)]
+        for target, some, found in zip(targets, subsets, wordings, strict=True):
+            if any(e.natural for e in evasions):  # of terms that admission lets pass, where there is one
+                natural = (self._natural(target._replace(terms=t), system.aim.max_tokens) for t in some)
+                found = [*found, *(text for texts in natural for text in texts)]
+            target = target._replace(terms=some[0])
             room = system.aim.max_tokens - max(map(self.length, target.payloads))
             found = list(dict.fromkeys(cut(words, room, self.index.tokenizer) for words in found))
             drafts = [planted(target, words, n, rest) for words in found for n in counts]
