@@ -20,7 +20,7 @@ def test_the_battery_covers_what_it_says(run):
     assert {c["scope"] for c in configs} == {None, "isolated", "multi"}
     assert {c["budget"] for c in configs} >= {0, 1, 3, 5}
     assert {c["terms"] for c in configs} >= {1, 2, 4}
-    filters = {"repetition", "perplexity"}
+    filters = {"repetition", "perplexity", "score_detector"}
     assert {c["defense"] for c in configs} == {"none", "overlap", "near_duplicate", "quota", "mmr", *filters}
     assert {c["attack"] for c in configs} == {"clean", "payload", "partial", "optimal"}
     assert run.summary["frontier"]

@@ -20,6 +20,7 @@ from stressrag.defenses.overlap import Overlap
 from stressrag.defenses.perplexity import Perplexity
 from stressrag.defenses.quota import Quota
 from stressrag.defenses.repetition import Repetition
+from stressrag.defenses.score_detector import ScoreDetector
 from stressrag.defenses.similarity import TermSimilarity
 from stressrag.experiment.system import RetrievalSystem
 from stressrag.retrievers.base import PoisonTexts
@@ -57,6 +58,7 @@ def defenses(name, bm25, corpus, rng):
         "quota": [quota],
         "mmr": [MMR(TermSimilarity(bm25.index_), 0.7)],
         "filters": [repetition, Perplexity(bm25.index_, corpus.texts, 20)],
+        "score_detector": [ScoreDetector("gap", [np.array([9.0, 5.0]), np.array([4.0])], 10)],
         "chain": [overlap, near, quota],
     }
     return found[name]
@@ -305,7 +307,7 @@ def test_two_bm25_in_one_hybrid():
 
 
 def every_defense(bm25, corpus, rng):
-    names = ("overlap", "near_duplicate", "quota", "mmr", "filters")
+    names = ("overlap", "near_duplicate", "quota", "mmr", "filters", "score_detector")
     return [d for name in names for d in defenses(name, bm25, corpus, rng)]
 
 

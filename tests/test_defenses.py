@@ -9,20 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import stressrag
 from stressrag.collection.model import Corpus
 from stressrag.defenses.base import Pool
 from stressrag.defenses.mmr import MMR
 from stressrag.defenses.near_duplicate import NearDuplicate
 from stressrag.defenses.overlap import Overlap
 from stressrag.defenses.quota import Quota
+from stressrag.defenses.score_detector import ScoreDetector
 from stressrag.defenses.similarity import TermSimilarity, VectorSimilarity
 from stressrag.errors import StressragError
 from stressrag.experiment.plan import plan
 from stressrag.experiment.run import execute
 from stressrag.retrievers.base import PoisonTexts
+from stressrag.retrievers.bm25 import BM25
 from stressrag.retrievers.lsa import LSA
 from stressrag.retrievers.own import Embedder
-from stressrag.retrievers.ranking import Ranking
+from stressrag.retrievers.ranking import Ranking, Views
 from stressrag.text.index import TermIndex
 from stressrag.text.tokens import unicode_tokens
 
@@ -360,3 +363,43 @@ def test_own_defense(ferries):
 def test_dense_similarity_needs_no_network_to_be_refused(ferries):
     with pytest.raises(StressragError, match="did you mean 'overlap'"):
         plan("sweep", ["defense.names=[overlp]"])
+
+
+# ---- score detector ------------------------------------------------------------------------------
+
+
+def test_a_list_that_is_odder_than_clean_ones_is_emptied():
+    """Clean gaps 1, 2, 3 and 4; at 25% one may lie above, so the limit is 3: 3 passes, 3.5 does not."""
+    clean = [np.array([9.0, 9.0 - gap]) for gap in (3, 1, 4, 2)]
+    detector = ScoreDetector("gap", clean, 25)
+    assert detector.threshold == 3
+    seen = pool(["a", "b", "c", "d"], [[0, 1, 2], [1, 4, 2], [3], []], 4, ["x"])
+    scores = np.array([[7.0, 5.0, 4.0], [7.5, 5.0, 4.0], [50.0, -np.inf, -np.inf], [-np.inf] * 3])
+    seen = Pool(seen.queries, Ranking(seen.candidates.docs, scores), 4, seen.poison)
+    assert detector.apply(seen, 3).docs.tolist() == [[0, 1, 2], [-1, -1, -1], [3, -1, -1], [-1, -1, -1]]
+    # Only what would be shown counts.
+    assert detector.apply(seen, 2).docs.tolist() == [[0, 1, 2], [1, 4, 2], [3, -1, -1], [-1, -1, -1]]
+
+
+def test_the_score_detector_in_a_run(tmp_path):
+    """At a rate of 5% no more of the calibration queries' clean lists lie above the limit."""
+    collection = stressrag.load_dataset("pellmore")
+    bm25 = BM25().fit(collection.corpus)
+    found = bm25.search(list(collection.calibration.texts), 10)
+    gaps = [r[1].max() - r[1].min() if len(r[1]) else 0.0 for r in map(found.row, range(len(found)))]
+    limit = np.sort(gaps)[len(gaps) - 1 - int(len(gaps) * 0.05)]
+    run = stressrag.run(
+        "defense=score_detector", "defense.filter_rate=5", "attack=query_only", "attack.budget=1",
+        "resamples=0",
+        f"output_dir={tmp_path / 'out'}",
+    )  # fmt: skip
+    texts = dict(zip(collection.evaluated.ids, collection.evaluated.texts, strict=True))
+    emptied = 0
+    for row in run.records().to_pylist():
+        found = bm25.search_contaminated(
+            [texts[row["query_id"]]], [texts[row["query_id"]]], Views.isolated([0], 1), 10
+        )
+        scores = found.row(0)[1]
+        assert (row["returned"] == 0) == (scores.max() - scores.min() > limit)
+        emptied += row["returned"] == 0
+    assert 0 < emptied < 222

@@ -25,6 +25,7 @@ from stressrag.defenses.repetition import Repetition
 from stressrag.defenses.similarity import TermSimilarity
 from stressrag.errors import StressragError
 from stressrag.experiment.system import RetrievalSystem
+from stressrag.report.table import table
 from stressrag.retrievers.bm25 import BM25
 from stressrag.retrievers.dense import Dense
 from stressrag.retrievers.lsa import LSA
@@ -463,6 +464,25 @@ def test_defended_conditions_face_an_attacker_who_knows_the_defense(run):
     four = [r for r in run.summary["four_conditions"] if r["condition"] == c["id"]]
     undefended = next(x for x in run.summary["conditions"] if x["id"] == four[0]["undefended"])
     assert undefended["config"]["attack_settings"]["against"] == "none"
+
+
+def test_the_printed_table_tells_both_sides(run):
+    text = table(run.summary)
+    lines = text.split("\n")
+    start = next(i for i, line in enumerate(lines) if line.startswith("Worst attack of this run"))
+    row = next(line for line in lines[start:] if line.startswith("bm25") and "overlap" in line)
+    c = max(
+        (
+            c
+            for c in run.summary["conditions"]
+            if c["config"]["attack"] == "optimal" and c["config"]["defense"] == "overlap"
+            and c["config"]["retriever"] == "bm25"
+        ),
+        key=lambda c: c["metrics"]["TargetExp"],
+    )  # fmt: skip
+    assert f"{c['metrics']['TargetExp']:.3f}" in row.split()
+    assert "WARNING" not in text
+    assert "Attack cost" in text
 
 
 def test_no_certified_query_is_entered(run):

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stressrag.aligned.graph_scores import NEIGHBORS, conductance, connectivity, modularity
+from stressrag.defenses.context_scores import SCORES
 from stressrag.errors import StressragError, brief, nearest
 from stressrag.plugins import call_theirs, import_target
 
@@ -89,35 +90,8 @@ class Detector:
         return score
 
 
-def min_score(scores: Floats) -> float:
-    """Minus the least retrieval score; an empty context counts as one whose least score is 0."""
-    return -float(scores.min()) if len(scores) else 0.0
-
-
-def gap(scores: Floats) -> float:
-    """Greatest less least retrieval score; 0 with fewer than two passages."""
-    return float(scores.max() - scores.min()) if len(scores) else 0.0
-
-
-def dispersion(scores: Floats) -> float:
-    """Population standard deviation of the retrieval scores; 0 with fewer than two passages."""
-    if not len(scores):
-        return 0.0
-    # Sorted, so that the order of passages moves no bit; from the least and over the width, so that equal
-    # scores give 0 exactly and large ones do not overflow.
-    above = np.sort(scores) - scores.min()
-    width = float(above[-1])
-    # Twelve digits: contexts that differ by a shift tie, whatever the last bits are.
-    return float(f"{(above / width).std() * width:.12g}") if width > 0 else 0.0
-
-
 _KNOWN: dict[str, Detector] = {
-    d.name: d
-    for d in (
-        Detector("min_score", "scores", min_score),
-        Detector("gap", "scores", gap),
-        Detector("dispersion", "scores", dispersion),
-    )
+    d.name: d for d in (Detector(name, "scores", score) for name, score in SCORES.items())
 }
 _GRAPH = {"connectivity": connectivity, "conductance": conductance, "modularity": modularity}
 

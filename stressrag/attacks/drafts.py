@@ -58,7 +58,8 @@ class Drafts:
         assert self.index.tokenizer is not None
         rest = decoy(system.aim.max_tokens, self.index.tokenizer)
         evasions = [e for e in map(evasion_of, system.defenses) if e]
-        counts = holders(system.aim)
+        weaker = any(e.weaker for e in evasions)
+        counts = list(range(1, system.aim.copies + 1)) if weaker else holders(system.aim)
         subsets = [self._subsets(system, t) for t in targets]
         wordings = self._wordings(system, targets, subsets)
         out = []
@@ -67,6 +68,8 @@ class Drafts:
                 natural = (self._natural(target._replace(terms=t), system.aim.max_tokens) for t in some)
                 found = [*found, *(text for texts in natural for text in texts)]
             target = target._replace(terms=some[0])
+            if weaker:
+                found = [*found, *self._weaker(system, target)]
             room = system.aim.max_tokens - max(map(self.length, target.payloads))
             found = list(dict.fromkeys(cut(words, room, self.index.tokenizer) for words in found))
             drafts = [planted(target, words, n, rest) for words in found for n in counts]
@@ -192,6 +195,20 @@ class Drafts:
         return out
 
     # ---- what defenses make worth trying ---------------------------------------------------------
+
+    def _weaker(self, system: System, target: Target) -> list[str]:
+        """Fewer of the terms, and shorter texts of them: documents that score less."""
+        leaf = next((x for x in system.leaves if isinstance(x, BM25)), None)
+        writer = KeywordWriter(leaf or self._term_bm25(), system.aim)
+        payload = target.payloads[0]
+        sets = [target.terms, *(target.terms[:n] for n in range(1, len(target.terms)))]
+        sets += [[t] for t in target.terms]
+        rooms = (1, 2, 4, 8, 16)
+        return [
+            writer.write(target.query, terms, payload, self.length(payload) + n)[0]
+            for terms in sets
+            for n in rooms
+        ]
 
     def _natural(self, target: Target, max_tokens: int) -> list[str]:
         """The known terms in stretches of the corpus's own text, once and as often as there is room."""

@@ -77,12 +77,15 @@ class Evasion:
         Terms inside natural text of the corpus are worth trying.
     sources : bool
         Each poison document can name a source of its own.
+    weaker : bool
+        Documents that score less than they could, and any number of them, are worth trying.
     """
 
     admits: Callable[[str, Sequence[str], np.ndarray, str], np.ndarray] | None = None
     differing: bool = False
     natural: bool = False
     sources: bool = False
+    weaker: bool = False
 
 
 def evasion_of(defense: Any) -> Evasion | None:

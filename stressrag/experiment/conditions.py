@@ -72,11 +72,12 @@ class RetrieverSpec:
 
 @dataclass(frozen=True)
 class DefenseSpec:
-    """A defense as a value: its name and what it depends on."""
+    """A defense as a value: its name and what it depends on; ``retriever`` where it is calibrated on one."""
 
     name: str
     parameters: tuple[tuple[str, Any], ...] = ()
     similarity: RetrieverSpec | None = None
+    retriever: RetrieverSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -384,10 +385,13 @@ def _defense_spec(name: str, settings: Settings) -> DefenseSpec:
     if name in ("repetition", "perplexity"):
         window = (("window", d.perplexity_window),) if name == "perplexity" else ()
         return DefenseSpec(name, (("rate", d.filter_rate), *window, ("tokenizer", settings.bm25.tokenizer)))
+    if name == "score_detector":
+        parameters = (("score", d.detector), ("rate", d.filter_rate), ("k", settings.k))
+        return DefenseSpec(name, parameters, retriever=retriever_spec(settings))
     from stressrag.plugins import entry_point_names
 
     if ":" not in name and name not in entry_point_names("defenses"):
-        own = ("overlap", "mmr", "near_duplicate", "quota", "repetition", "perplexity")
+        own = ("overlap", "mmr", "near_duplicate", "quota", "repetition", "perplexity", "score_detector")
         valid = {*own, *entry_point_names("defenses")}
         raise StressragError(
             f"defense.names: no defense {name!r}; {nearest(name, valid)} or package.module:name"

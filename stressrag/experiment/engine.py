@@ -116,7 +116,7 @@ class Engine:
         """Some defenses in order, each made once."""
         for spec in specs:
             if spec not in self._made:
-                self._made[spec] = make_defense(spec, self._index, self._collection.corpus, self.retrievers)
+                self._made[spec] = make_defense(spec, self._index, self._collection, self.retrievers)
         return [self._made[spec] for spec in specs]
 
     def _system(self, aim: Aim, say: Callable[[str], None]) -> RetrievalSystem:

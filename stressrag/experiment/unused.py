@@ -15,7 +15,8 @@ _DEFENSES = {
     "defense.copies": ("near_duplicate",),
     "defense.quota": ("quota",),
     "attack.source": ("quota",),
-    "defense.filter_rate": ("repetition", "perplexity"),
+    "defense.filter_rate": ("repetition", "perplexity", "score_detector"),
+    "defense.detector": ("score_detector",),
     "defense.perplexity_window": ("perplexity",),
 }
 _NODES = {"lsa": "retriever=lsa or hybrid", "dense": "retriever=dense", "rrf": "retriever=hybrid"}

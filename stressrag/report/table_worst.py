@@ -31,7 +31,16 @@ def worst_cases(summary: Mapping[str, Any]) -> list[str]:
         by = [(s and _attack(s["config"])) or "" for s in sides]
         worst = by_id[w["worst"]]["metrics"]["TargetExp"]
         rows.append(
-            [*cells, by[0], told[0], by[1], told[1], number("TargetExp", worst), number(quality, clean)]
+            [
+                *cells,
+                by[0],
+                told[0],
+                by[1],
+                told[1],
+                number("TargetExp", worst),
+                number(quality, clean),
+                "*" if w["pareto"] else "",
+            ]
         )
         ends += [w["adaptive"] is None and config["defense"] != "none"]
     head = [NAMES.get(s, s) for s in vary] + [*deep, "static", "TargetExp", "adaptive", "TargetExp"]

@@ -103,6 +103,7 @@ class Defense:
     copies: int = 1
     quota: int = 3
     filter_rate: float = 1.0
+    detector: str = "gap"
     perplexity_window: int | None = None
 
 
@@ -156,6 +157,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "statistics.isolated": ("live", "frozen"),
     "statistics.group": ("live", "frozen"),
     "statistics.multi": ("live", "frozen"),
+    "defense.detector": ("min_score", "gap", "dispersion"),
     "defense.similarity": ("lsa", "dense", "tfidf"),
     "defense.near_similarity": ("lsa", "dense", "tfidf"),
 }
