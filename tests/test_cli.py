@@ -244,7 +244,7 @@ def test_the_module_is_a_command(tmp_path):
         (["defense.perplexity_window=9", "defense=repetition"], "it goes with defense=perplexity"),
         (["lsa.seed=3"], "note: lsa.seed=3 plays no part here; it goes with retriever=lsa or hybrid"),
         (["attack.snippet_tokens=5"], "it goes with attack=corpus_neutral"),
-        (["attack.terms=2"], "it goes with attack=partial"),
+        (["attack.terms=2"], "it goes with attack.anchor=terms"),
         (["attack.group_size=3"], "it goes with attack.scope=group"),
         (["rrf.constant=10", "retriever=lsa"], "it goes with retriever=hybrid"),
         (["defense.tau=.5", "defense=overlap"], ""),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stressrag
+from stressrag.cli.main import dispatch
 from stressrag.collection.model import Corpus
 from stressrag.defenses.base import Pool
 from stressrag.defenses.mmr import MMR
@@ -21,6 +22,7 @@ from stressrag.defenses.similarity import TermSimilarity, VectorSimilarity
 from stressrag.errors import StressragError
 from stressrag.experiment.plan import plan
 from stressrag.experiment.run import execute
+from stressrag.records.folder import open_run
 from stressrag.retrievers.base import PoisonTexts
 from stressrag.retrievers.bm25 import BM25
 from stressrag.retrievers.lsa import LSA
@@ -403,3 +405,85 @@ def test_the_score_detector_in_a_run(tmp_path):
         assert (row["returned"] == 0) == (scores.max() - scores.min() > limit)
         emptied += row["returned"] == 0
     assert 0 < emptied < 222
+
+
+# ---- defenses of the user's ----------------------------------------------------------------------
+
+OWN = """
+import numpy as np
+from stressrag.defenses.base import Evasion, keep
+
+class Plain:
+    judges = "text"
+    def apply(self, pool, k):
+        return keep(pool.candidates, pool.candidates.docs % 2 == 0)
+    def evasion(self):
+        return "nothing helps: numbers are not the attacker's to choose"
+
+class Names(Plain):
+    judges = "sometimes"
+
+class Said(Plain):
+    def evasion(self):
+        return 42
+
+class Shape(Plain):
+    def evasion(self):
+        return Evasion(admits=lambda query, terms, sets, beside: [1])
+
+class Raises(Plain):
+    def apply(self, pool, k):
+        return pool.nothing
+
+class List(Plain):
+    def apply(self, pool, k):
+        return [1]
+
+class Twice(Plain):
+    def apply(self, pool, k):
+        docs = np.repeat(pool.candidates.docs[:, :1], k, 1)
+        return type(pool.candidates)(docs, np.zeros(docs.shape))
+
+class Nothing:
+    pass
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "own_defenses_here.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_defense_of_the_users(own, capsys):
+    words = ["run", "attack=optimal", "attack.terms=1", "attack.strategy=idf", "attack.targets=0.05"]
+    assert dispatch([*words, "defense=own_defenses_here:Plain", "resamples=0", "output_dir=out"]) == 0
+    run = open_run("out")
+    numbers = {d: i for i, d in enumerate(stressrag.load_dataset("pellmore").corpus.ids)}
+    shown = [r for r in run.rankings().to_pylist() if not r["poison"]]
+    assert shown
+    assert all(numbers[r["doc_id"]] % 2 == 0 for r in shown)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Names", "judges is one of text, above, all, not 'sometimes'"),
+        ("Said", "evasion() gave int, not an Evasion or a reason"),
+        ("Shape", "admits gave int64 of shape (1,), not bool"),
+        ("Raises", "raised AttributeError: 'Pool' object has no attribute 'nothing'"),
+        ("List", "apply gave list, not a Ranking"),
+        ("Twice", "a document twice or one that is no candidate"),
+        ("Nothing", "has no method apply(pool, k)"),
+        ("Lost", "Lost"),
+    ],
+)
+def test_a_defense_that_breaks_its_contract_is_one_line(own, capsys, name, message):
+    words = ["run", "attack=optimal", "attack.terms=1", "attack.strategy=idf", "attack.targets=0.05"]
+    assert dispatch([*words, f"defense=own_defenses_here:{name}", "resamples=0", "output_dir=out"]) == 2
+    said = capsys.readouterr().err.strip()
+    assert message in said
+    assert len(said.splitlines()) == 1
+    assert not (own / "out").exists()

@@ -550,3 +550,24 @@ def test_scifact_one_document_of_the_rarest_terms(data_root, tmp_path):
     exposed = {c["config"]["terms"]: c["metrics"]["TargetExp"] for c in run.summary["conditions"]}
     assert exposed[1] == pytest.approx(0.663, abs=0.01)
     assert exposed[2] == pytest.approx(0.980, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["attack=payload_only", "attack.wording=optimal"], "attack.anchor=none has nothing of it"),
+        (["attack=python", "attack.target=a:b", "attack.wording=optimal"], "attack=python has nothing of it"),
+        (["attack=optimal", "attack.anchor=none"], "set attack.anchor=terms or query"),
+    ],
+)
+def test_optimal_wording_needs_something_to_word(words, message):
+    with pytest.raises(StressragError, match=message):
+        stressrag.run(*words)
+
+
+def test_the_whole_query_stands_for_one_condition(tmp_path):
+    run = stressrag.run(
+        "attack=optimal", "attack.anchor=query", "attack.budget=1", "attack.targets=0.05", "resamples=0",
+        f"output_dir={tmp_path / 'out'}",
+    )  # fmt: skip
+    assert [c["config"]["terms"] for c in run.summary["conditions"]] == [None]

@@ -348,3 +348,28 @@ def test_atomic_writing_leaves_all_or_nothing(tmp_path, error):
         write_atomically(path, half)
     assert [p.name for p in path.parent.iterdir()] == ["file"]
     assert json.loads(path.read_text()) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["defense=nowhere_to_be:Found"], "cannot import"),
+        (["attack.targets=[nosuch]"], "nosuch"),
+        (["dataset=folder", "dataset.path=nosuch"], "nosuch"),
+        (["metrics=nowhere_to_be:m"], "nowhere_to_be"),
+        (["attack=optimal", "attack.terms=1", "attack.body=payload", "attack.max_tokens=2"], "no room"),
+    ],
+)
+def test_a_run_to_be_replaced_is_put_back_when_the_new_one_fails(undisturbed, words, message, capsys):
+    before = {p.name: p.read_bytes() for p in Path("whole").iterdir() if p.is_file()}
+    assert dispatch(["report", "whole"]) == 0
+    before |= {n: (Path("whole") / n).read_bytes() for n in ("report.html", "report.md")}
+    command = [w for w in WORDS[:-1] if w.partition("=")[0] not in {x.partition("=")[0] for x in words}]
+    assert dispatch([*command, *words, "output_dir=whole", "overwrite=true"]) == 2
+    assert message in capsys.readouterr().err
+    assert {p.name: p.read_bytes() for p in Path("whole").iterdir() if p.is_file()} == before
+    assert not (Path("whole") / ".before").exists()
+    open_run("whole")
+    assert dispatch([*WORDS[:-1], "attack.budget=2", "output_dir=whole", "overwrite=true"]) == 0
+    assert not (Path("whole") / "report.html").exists()
+    assert {c["config"]["budget"] for c in open_run("whole").summary["conditions"]} == {0, 2}

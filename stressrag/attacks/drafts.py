@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stressrag.attacks.aim import Draft, System, Target, cut, decoy, holders, planted
+from stressrag.attacks.bodies import NEUTRAL
 from stressrag.attacks.keyword_writer import KeywordWriter, admitted
 from stressrag.attacks.keywords import written
 from stressrag.collection.model import Corpus
@@ -106,9 +107,9 @@ class Drafts:
         )
         rows = []
         for i, (_, terms) in enumerate(flat):
-            once = " ".join(terms)
+            once, padded = " ".join(terms), " ".join([*terms, NEUTRAL])
             mixed = [" ".join(column[i] for column in half)] if half else []
-            rows.append([*mixed, *(column[i] for column in full), once])
+            rows.append([*mixed, *(column[i] for column in full), once, padded])
         out, start = [], 0
         for some in subsets:
             out.append([text for row in rows[start : start + len(some)] for text in row])

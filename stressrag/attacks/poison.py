@@ -154,11 +154,12 @@ def generate(
         for number in range(budget):
             rest, as_asked = body(Target(query_id, query, place), number)
             row.append(f"{opening.text} {rest}".strip())
-            notes["short_snippets"] += not as_asked
-        if recipe.anchor == "terms":
-            notes["fewer_terms"] += 0 < len(terms) < (recipe.terms or 1)
-            notes["no_terms"] += not terms
-        notes["empty_texts"] += row.count("")
+            notes["short_snippets"] += not as_asked and (targeted is None or bool(targeted[place]))
+        if targeted is None or targeted[place]:
+            if recipe.anchor == "terms":
+                notes["fewer_terms"] += 0 < len(terms) < (recipe.terms or 1)
+                notes["no_terms"] += not terms
+            notes["empty_texts"] += row.count("")
         texts.append(row)
         coverage.append(opening.coverage)
     return Poison(texts, np.array(coverage), {k: v for k, v in sorted(notes.items()) if v})
@@ -177,8 +178,8 @@ def _worst_case(recipe: Recipe, context: AttackContext, budget: int, targeted: n
     for place, (query_id, query, eligible) in enumerate(rows):
         if recipe.anchor == "terms":
             known = terms.chosen(query_id, eligible)
-            notes["fewer_terms"] += 0 < len(eligible) < (recipe.terms or 1)
-            notes["no_terms"] += not eligible
+            notes["fewer_terms"] += bool(targeted[place]) and 0 < len(eligible) < (recipe.terms or 1)
+            notes["no_terms"] += bool(targeted[place]) and not eligible
         else:
             assert tokens is not None
             known = [t for t in dict.fromkeys(tokens(query)) if t in context.index]

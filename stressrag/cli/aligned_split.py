@@ -65,4 +65,5 @@ def main(argv: Sequence[str]) -> int:
     print(f"\nwritten: {folder / TRIPLES}, candidates.jsonl and build.json beside it")
     if not counts["verified"]:
         print("No triple passed: candidates.jsonl says why; try another writer, or more writer.tries.")
+        return 2
     return 0

@@ -16,6 +16,8 @@ clean and undefended ones included; a value at the limit keeps it.
 options:
   --max METRIC=NUMBER   the metric is at most this (may be repeated)
   --min METRIC=NUMBER   the metric is at least this (may be repeated)
+                        AttackCost10, 50 or 90 with .terms, .budget or .max_tokens: the least that exposes so
+                        many percent of queries, in a run that sweeps it (--min AttackCost50.terms=3)
   --where key=value,…   only conditions with these settings (numbers are compared as numbers)
   --use-interval        judge by the unfavorable end of the 95% interval: upper for max, lower for min
   --junit FILE          write JUnit XML, a test case for each rule and condition (replaces the file)

@@ -8,6 +8,7 @@ import numpy as np
 
 from stressrag.collection.model import Collection, Corpus
 from stressrag.defenses.base import Defense
+from stressrag.defenses.own import Own
 from stressrag.defenses.similarity import Similarity, TermSimilarity, VectorSimilarity
 from stressrag.experiment.conditions import DefenseSpec, RetrieverSpec
 from stressrag.plugins import entry_point_names, import_target
@@ -79,8 +80,7 @@ def make_defense(
         return ScoreDetector(parameters["score"], clean, parameters["rate"])
     installed = entry_point_names("defenses")
     factory = import_target(spec.name, "defense") if ":" in spec.name else installed[spec.name].load()
-    made: Defense = factory()
-    return made
+    return Own(spec.name, factory)
 
 
 def _quota(corpus: Corpus, poison: str | None, quota: int) -> Defense:

@@ -38,9 +38,11 @@ def unused(words: Iterable[str], conditions: Iterable[Condition]) -> list[str]:
     anchors, bodies = {c.recipe.anchor for c in asked}, {c.recipe.body for c in asked}
     no_aim = all(c.recipe.aim is None for c in asked)
     missing = {
-        "attack.terms": "terms" not in anchors and "attack=partial",
-        "attack.strategy": "terms" not in anchors and "attack=partial",
-        **{f"attack.{s}": no_aim and "attack=optimal" for s in ("max_tokens", "adaptive", "gradients")},
+        "attack.terms": "terms" not in anchors and "attack.anchor=terms",
+        "attack.strategy": "terms" not in anchors and "attack.anchor=terms",
+        **{f"attack.{s}": no_aim and "attack.wording=optimal" for s in ("max_tokens", "adaptive")},
+        "attack.gradients": all(c.recipe.aim is None or not c.recipe.aim.gradients for c in asked)
+        and "attack=optimal and a dense retriever",
         "attack.snippet_tokens": "corpus_neutral" not in bodies and "attack=corpus_neutral",
         "attack.group_size": all(c.scope != "group" for c in asked) and "attack.scope=group",
     }

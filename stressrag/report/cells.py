@@ -19,6 +19,8 @@ SETTINGS = (
     "targets",
 )
 _DEEP = (
+    "anchor",
+    "body",
     "group_size",
     "pool",
     "statistics",

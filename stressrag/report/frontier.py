@@ -27,12 +27,14 @@ def frontier(
         exposure and no less clean nDCG, or more clean nDCG and no more exposure.
     """
     by_id = {c["id"]: c for c in conditions}
-    families: dict[str, list[str]] = {}
+    families: dict[tuple[str, str | None], list[str]] = {}
     for name, kinds in baselines.items():
         if "undefended" in kinds and "clean" in kinds:
-            families.setdefault(kinds["undefended"], []).append(name)
+            # One who knows the defense and one who does not are two attackers with one undefended partner.
+            against = by_id[name].get("config", {}).get("attack_settings", {}).get("against")
+            families.setdefault((kinds["undefended"], against), []).append(name)
     out = []
-    for undefended, defended in families.items():
+    for (undefended, _), defended in families.items():
         if len(defended) < 2:
             continue
         points = [

@@ -275,7 +275,8 @@ def _row(limit: Mapping[str, Any], c: Mapping[str, Any], use_interval: bool) -> 
     low, high = c["intervals"].get(metric, (None, None))
     judged = value
     if value is None:
-        raise StressragError(f"{bound}: {metric} is undefined in {c['id']}; leave that out with where")
+        hint = " (such as attack=optimal)" if metric.startswith("Cert") else ""
+        raise StressragError(f"{bound}: {metric} is undefined in {c['id']}; leave that out with where{hint}")
     if use_interval:
         judged = high if bound == "max" else low
         if judged is None:
@@ -368,7 +369,10 @@ def _rule(r: Mapping[str, Any]) -> str:
 
 def _value(row: Mapping[str, Any], limit: float) -> str:
     """A mean with its interval, in full where rounding would hide on which side of the limit it lies."""
-    ends = "" if row["low"] is None else f" [{row['low']:.3f} {row['high']:.3f}]"
+    low, high = ("more" if x is None else f"{x:.3f}" for x in (row["low"], row["high"]))
+    ends = "" if row["low"] is None else f" [{low} {high}]"
+    if math.isinf(row["value"]):
+        return f"not reached{ends}"
     value = f"{row['value']:.3f}"
     near = abs(row["value"] - limit) < 0.0005 and row["value"] != limit
     return f"{row['value']!r}{ends}" if near else f"{value}{ends}"

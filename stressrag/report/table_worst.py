@@ -7,7 +7,7 @@ from typing import Any
 
 from stressrag.report.attack_cost import AXES, MARKS, cost_text, span_text
 from stressrag.report.cells import NAMES, align, differing, flat, number, setting
-from stressrag.report.worst_case import STATIC_ONLY
+from stressrag.report.worst_case import STATIC_ONLY, is_adaptive
 
 
 def worst_cases(summary: Mapping[str, Any]) -> list[str]:
@@ -49,7 +49,7 @@ def worst_cases(summary: Mapping[str, Any]) -> list[str]:
         "",
         title,
         "",
-        *align([*head, "worse", f"clean {quality}", "Pareto"], rows, len(vary) + len(deep)),
+        *align([*head, "worst", f"clean {quality}", "Pareto"], rows, len(vary) + len(deep)),
     ]
     return [*lines, *(["", f"WARNING: a defense here was {STATIC_ONLY}."] if any(ends) else [])]
 
@@ -60,7 +60,9 @@ _OF_ATTACK = ("max_tokens", "against", "wording", "payload", "snippet", "tokeniz
 def _attack(config: Mapping[str, Any]) -> str:
     """An attack with what it knows and plants, in few words."""
     known = f" {config['terms']} {config['strategy']}" if config["anchor"] == "terms" else ""
-    return f"{config['attack']}{known} P={config['budget']}"
+    aim = config["attack_settings"].get("wording") == "optimal"
+    unaware = " (unaware)" if aim and not is_adaptive(config) else ""
+    return f"{config['attack']}{known} P={config['budget']}{unaware}"
 
 
 def costs(summary: Mapping[str, Any], vary: Sequence[str], deep: Sequence[str]) -> list[str]:
@@ -90,5 +92,5 @@ def gap(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     return [
         "CertSafe: queries that provably no documents with the same query terms can enter; at most "
-        f"{max(0.0, *gaps):.3f} of them are neither entered nor certified."
+        f"{max(0.0, *gaps):.3f} of them, in any one condition, are neither entered nor certified."
     ]

@@ -106,7 +106,7 @@ def _worst_cases(summary: Mapping[str, Any], labels: Labels) -> Table:
         "exposed",
         "adaptive attack",
         "exposed",
-        "worse",
+        "worst",
         "clean nDCG",
         "Pareto",
     ]

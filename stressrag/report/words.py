@@ -32,7 +32,10 @@ def attacked(summary: Mapping[str, Any]) -> list[Condition]:
 def _rate(c: Condition, metric: str) -> str:
     ends = c["intervals"].get(metric)
     value = percent(c["metrics"].get(metric))
-    return f"{value} of {c['n_queries']} queries" + (
+    n = c["n_queries"]
+    if metric == "TargetExp" and "targeted" in c["splits"]:  # others have nothing that targets them
+        n = c["splits"]["targeted"]["n_queries"]
+    return f"{value} of {n} {'targets' if n < c['n_queries'] else 'queries'}" + (
         f" (interval {percent(ends[0])} to {percent(ends[1])})" if ends else ""
     )
 
@@ -57,10 +60,7 @@ def _exposure(summary: Mapping[str, Any], labels: Labels) -> list[str]:
         )
     out += _least(some, labels)
     if any(c["n_targets"] < c["n_queries"] for c in some):
-        out.append(
-            "Some attacks target a part of the queries only; the shares are of all judged queries, so among "
-            "the targeted they are higher."
-        )
+        out.append("Some attacks target a part of the queries only; their shares are of the targets.")
     return out
 
 
@@ -102,6 +102,8 @@ def _evidence(summary: Mapping[str, Any], labels: Labels) -> list[str]:
         return [
             "The run holds no comparison of an attack with clean traffic, so it says nothing about losses."
         ]
+    bare = all(c["config"]["defense"] == "none" for c in attacked(summary))
+    kind = "without a defense " if bare else ""
     out = []
     for metric, words in (("Evid", "a relevant document in the top k"), ("nDCG", "ranking quality")):
         found = [(c, m, v) for c in pairs for m, v in c["metrics"].items() if m.split("@")[0] == metric]
@@ -110,20 +112,21 @@ def _evidence(summary: Mapping[str, Any], labels: Labels) -> list[str]:
         c, m, v = min(found, key=lambda x: x[2]["difference"])
         before, after = by_id[c["baseline"]]["metrics"][m], by_id[c["condition"]]["metrics"][m]
         if v["difference"] >= 0:
-            out.append(f"{m} ({words}): no attacked condition has less than its clean partner.")
+            out.append(f"{m} ({words}): no attacked condition {kind}has less than its clean partner.")
             continue
         doubt = ""
         if v["high"] is not None and v["high"] >= 0:
             doubt = " The interval includes no loss at all."
         p = f", Holm p {p_value(v['p_holm'])} in a family of {v['family']}" if "p_holm" in v else ""
         out.append(
-            f"{m} ({words}) falls most under {labels.of(c['condition'])}: from {number(m, before)} to "
+            f"{m} ({words}) falls most {kind}under {labels.of(c['condition'])}: from {number(m, before)} to "
             f"{number(m, after)}, a difference of {number(m, v['difference'], sign=True)} "
             f"{bracket(m, (v['low'], v['high']))} over {v['n']} queries{p}.{doubt}"
         )
     safe = min(attacked(summary), key=lambda c: c["metrics"]["SafeR"])
     out.append(
-        f"Evidence and no poison (SafeR), at worst: {_rate(safe, 'SafeR')}, under {labels.of(safe['id'])}."
+        f"Evidence and no poison (SafeR), at worst {kind.strip() or 'of all'}: {_rate(safe, 'SafeR')}, "
+        f"under {labels.of(safe['id'])}."
     )
     return out
 
@@ -218,7 +221,10 @@ def _uncertain(summary: Mapping[str, Any], labels: Labels) -> list[str]:
 def _wording(conditions: Sequence[Condition]) -> str:
     if not any(is_adaptive(c["config"]) for c in conditions):
         return " The attacks are fixed texts; a better wording may do more (attack=optimal)."
-    return " Where the best wording is searched for (not BM25), what it reaches is a lower bound."
+    return (
+        " Where the best wording is searched for (all but BM25, alone or behind overlap), what it reaches is "
+        "a lower bound."
+    )
 
 
 def _left_out(conditions: Sequence[Condition]) -> str:

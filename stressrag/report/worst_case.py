@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-STATIC_ONLY = "measured by fixed texts only; an attacker who knows the defense may do better (attack=optimal)"
+STATIC_ONLY = (
+    "measured only by attackers who do not know it; one who does may do better "
+    "(attack=optimal, attack.adaptive=true)"
+)
 
 
 def is_adaptive(config: Mapping[str, Any]) -> bool:

@@ -56,6 +56,8 @@ def _product(wishes: list[Wish], *, single: bool) -> Iterator[Settings]:
         base = compose_root([*words, *fixed])
         axes = [(w.key, [parse_value(w.key, text) for text in w.values]) for w in several]
         own_grid = {f"attack.{k}": list(v) for k, v in (base.attack.grid or {}).items()}
+        if base.attack.anchor != "terms":  # these say nothing then
+            own_grid = {k: v for k, v in own_grid.items() if k not in ("attack.terms", "attack.strategy")}
         axes += [(key, values) for key, values in own_grid.items() if key not in asked]
         open_axes = [key for key in own_grid if key not in asked]
         if single and open_axes:
@@ -187,6 +189,12 @@ def _check_attack(settings: Settings) -> None:
     if a.anchor == "terms" and a.terms is None:
         raise StressragError(
             "attack.anchor=terms needs the number of terms: set attack.terms, such as attack.terms=2"
+        )
+    if a.wording == "optimal" and (a.target or a.anchor == "none") and a.name != "clean":
+        what = f"attack={a.name}" if a.target else "attack.anchor=none"
+        raise StressragError(
+            f"attack.wording=optimal words what is known of the query, and {what} has nothing of it; "
+            "set attack.anchor=terms or query"
         )
     if a.gradients and a.wording == "optimal" and a.anchor != "query":
         raise StressragError(

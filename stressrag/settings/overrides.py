@@ -160,7 +160,7 @@ def _group_values(group: str, override: Any) -> list[str]:
         found = _values(override, group)
     for text in found:
         for name in text.strip("[]").split(",") if group == "defense" else [text]:
-            _check_choice(group, name.strip(), offered)
+            _check_choice(group, name.strip().strip("'\"").replace("\\", ""), offered)
     return found
 
 
@@ -169,6 +169,8 @@ def _check_choice(group: str, name: str, offered: dict[str, str]) -> None:
         return
     if group == "dataset":
         return  # names of collections are the catalogue's business
+    if group == "defense" and ":" in name:
+        return  # an import path, looked at when it is used
     plugins = entry_point_names(_PLUGINS[group]) if group in _PLUGINS else {}
     if name not in plugins:
         valid = {*offered, *plugins} | ({"null"} if group == "preset" else set())
