@@ -34,7 +34,9 @@ def import_target(target: str, what: str) -> Any:
         raise StressragError(f"{what} target {target!r}: cannot import {module_name!r}: {e}") from e
     for part in attribute.split("."):
         if not hasattr(value, part):
-            raise StressragError(f"{what} target {target!r}: no {part!r} there; {nearest(part, dir(value))}")
+            raise StressragError(
+                f"{what} target {target!r}: no {part!r} there; {nearest(part, [n for n in dir(value) if not n.startswith('_')])}"
+            )
         value = getattr(value, part)
     return value
 

@@ -451,7 +451,7 @@ class Nothing:
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    (tmp_path / "own_defenses_here.py").write_text(OWN)
+    (tmp_path / "own_defenses_here.py").write_text(THEIRS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path

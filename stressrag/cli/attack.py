@@ -31,7 +31,8 @@ out=FILE says where (out=- for standard output)."""
     from stressrag.experiment.conditions import condition
     from stressrag.settings.compose import only
 
-    lines = _lines(condition(only([w for w in argv if not w.startswith("out=")])))
+    settings = only([w for w in argv if not w.startswith("out=")])
+    lines = _lines(condition(settings), settings.attack.source)
     if out[0] == "-":
         sys.stdout.write("".join(lines))
         return 0
@@ -45,8 +46,9 @@ out=FILE says where (out=- for standard output)."""
     return 0
 
 
-def _lines(c: object) -> list[str]:
+def _lines(c: object, source: str) -> list[str]:
     from stressrag.attacks.poison import AttackContext, choose_targets, generate
+    from stressrag.defenses.quota import OWN_SOURCES
     from stressrag.experiment.conditions import Condition
     from stressrag.experiment.engine import Engine, poison_id
     from stressrag.experiment.run import load_collection
@@ -67,7 +69,9 @@ def _lines(c: object) -> list[str]:
     for q in choose_targets(c.targets, queries, c.recipe.seed).nonzero()[0].tolist():
         for number, text in enumerate(poison.texts[q]):
             about = {"poison": True, "target": queries.ids[q], "number": number, "attack": c.recipe.name}
+            name = poison_id(queries.ids[q], number)
+            about["source"] = name if source == OWN_SOURCES else source
             about["coverage"] = round(float(poison.coverage[q]), 6)
-            line = {"_id": poison_id(queries.ids[q], number), "title": "", "text": text, "metadata": about}
+            line = {"_id": name, "title": "", "text": text, "metadata": about}
             out.append(json.dumps(line, ensure_ascii=False) + "\n")
     return out

@@ -89,7 +89,8 @@ def gap(conditions: Sequence[Mapping[str, Any]]) -> list[str]:
     certified = [c for c in conditions if c["metrics"].get("CertSafe") is not None]
     gaps = [1 - c["metrics"]["CertSafe"] - c["metrics"]["TargetExp"] for c in certified]
     if not gaps:
-        return []
+        optimal = any(c["config"]["attack_settings"].get("wording") for c in conditions)
+        return ["No certificates: the retriever, variant or scope has no bound."] if optimal else []
     return [
         "CertSafe: queries that provably no documents with the same query terms can enter; at most "
         f"{max(0.0, *gaps):.3f} of them, in any one condition, are neither entered nor certified."
