@@ -34,9 +34,8 @@ def import_target(target: str, what: str) -> Any:
         raise StressragError(f"{what} target {target!r}: cannot import {module_name!r}: {e}") from e
     for part in attribute.split("."):
         if not hasattr(value, part):
-            raise StressragError(
-                f"{what} target {target!r}: no {part!r} there; {nearest(part, [n for n in dir(value) if not n.startswith('_')])}"
-            )
+            there = [n for n in dir(value) if not n.startswith("_")]
+            raise StressragError(f"{what} target {target!r}: no {part!r} there; {nearest(part, there)}")
         value = getattr(value, part)
     return value
 

@@ -409,7 +409,7 @@ def test_the_score_detector_in_a_run(tmp_path):
 
 # ---- defenses of the user's ----------------------------------------------------------------------
 
-OWN = """
+THEIRS = """
 import numpy as np
 from stressrag.defenses.base import Evasion, keep
 
