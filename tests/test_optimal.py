@@ -16,7 +16,7 @@ import stressrag
 from stressrag.attacks.aim import Aim, Target
 from stressrag.attacks.drafts import Drafts
 from stressrag.attacks.keyword_writer import KeywordWriter
-from stressrag.attacks.keywords import Given, best_counts, water_filling, written
+from stressrag.attacks.keywords import Given, best_counts, maximal, water_filling, written
 from stressrag.attacks.optimal import worst_documents
 from stressrag.collection.model import Corpus
 from stressrag.defenses.near_duplicate import NearDuplicate
@@ -114,6 +114,12 @@ def test_no_other_counts_score_more(data):
     ]
     assert score == pytest.approx(max(map(of, trials)), abs=1e-9)
     assert of(counts.tolist()) == pytest.approx(score, abs=1e-9)
+
+
+def test_sets_within_others_are_left_out():
+    sets = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 0]], bool)
+    assert maximal(sets).tolist() == [False, True, True, False]
+    assert maximal(np.zeros((0, 3), bool)).tolist() == []
 
 
 def test_terms_are_spread():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stressrag.attacks.aim import Aim, System, Target, decoy
-from stressrag.attacks.keywords import Given, best_counts, water_filling, written
+from stressrag.attacks.keywords import Given, best_counts, maximal, water_filling, written
 from stressrag.defenses.base import evasion_of
 from stressrag.retrievers.bm25 import BM25
 from stressrag.retrievers.ranking import Floats, Ints
@@ -113,6 +113,7 @@ def admitted(
         evasion = evasion_of(defense)
         if evasion and evasion.admits:
             masks = masks[evasion.admits(target.query, terms, masks, payload)]
+    masks = masks[maximal(masks)]
     formula, n = writer.bm25.weights_, system.aim.max_tokens
     norm = float(formula.norm(np.array([n]), writer.average(np.array([n])))[0])
     c = formula.k1 * norm / max(1, n - given.length + int(given.counts.sum()))

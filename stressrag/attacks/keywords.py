@@ -55,6 +55,29 @@ def water_filling(weights: Floats, c: Floats | float) -> Floats:
     return np.asarray(np.take_along_axis(value, last, -1)[..., 0])
 
 
+def maximal(sets: np.ndarray) -> np.ndarray:
+    """Which of some sets of terms have no other of them with just one term more.
+
+    With more terms to write a document scores no less, so the others need not be looked at.
+
+    Parameters
+    ----------
+    sets : bool array (n_sets, n_terms)
+        At most some 20 terms.
+
+    Returns
+    -------
+    bool array (n_sets,)
+    """
+    codes = sets @ (1 << np.arange(sets.shape[1]))
+    there = np.zeros(1 << sets.shape[1], bool)
+    there[codes] = True
+    out = np.ones(len(sets), bool)
+    for term in range(sets.shape[1]):
+        out &= sets[:, term] | ~there[codes | (1 << term)]
+    return out
+
+
 class Given(NamedTuple):
     """What of a document is fixed before the attacker's terms are written.
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from stressrag.attacks.keywords import maximal
 from stressrag.certificates.keyword_bound import KeywordBound
 from stressrag.certificates.sides import Clean, Sides, Threat
 from stressrag.defenses.base import Defense, Pool, evasion_of, judges
@@ -171,10 +172,11 @@ class Certifier:
         return np.asarray((np.arange(first, 2**size)[:, None] >> np.arange(size)) % 2 == 1)
 
     def _pass(self, query: str, sets: np.ndarray, sides: Sides) -> np.ndarray:
-        """Which sets of terms admission lets pass."""
+        """Which sets of terms admission lets pass; of sets within others only the largest."""
         out = np.ones(len(sets), bool)
         for admits in self.admits:
             out &= admits(query, sides.names, sets, "")
+        out[out] = maximal(sets[out])
         return out
 
     def _clean(self, queries: Sequence[str]) -> list[Clean]:
