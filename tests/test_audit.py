@@ -12,7 +12,7 @@ from stressrag.report.gate_file import gate_file
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return stressrag.audit("retriever=hybrid", f"output_dir={tmp_path_factory.mktemp('audit') / 'out'}")
+    return stressrag.audit(f"output_dir={tmp_path_factory.mktemp('audit') / 'out'}")
 
 
 def test_the_battery_covers_what_it_says(run):
