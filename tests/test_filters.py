@@ -241,8 +241,6 @@ def test_rates_that_mean_nothing(rate):
 
 @pytest.fixture(scope="module")
 def scifact(data_root):
-    if not (data_root / "beir" / "scifact").is_dir():
-        pytest.skip("needs beir/scifact in STRESSRAG_DATA")
     texts = load_dataset("scifact").corpus.texts
     return index_of(texts), texts
 

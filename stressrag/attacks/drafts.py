@@ -85,8 +85,7 @@ class Drafts:
         """The sets of known terms to write with: all of them, or the heaviest that admission lets pass."""
         if not any(e and e.admits for e in map(evasion_of, system.defenses)) or not target.terms:
             return [target.terms]
-        leaf = next((x for x in system.leaves if isinstance(x, BM25)), None)
-        writer = KeywordWriter(leaf or self._term_bm25(), system.aim)
+        writer = self._keyword_writer(system)
         terms, sets, _ = admitted(writer, system, target, target.payloads[0])
         return [[terms[i] for i in s] for s in sets[:_SUBSETS]] or [target.terms]
 
@@ -134,6 +133,11 @@ class Drafts:
         writer = KeywordWriter(bm25, system.aim)
         return lambda flat, n: [writer.write(t.query, terms, t.payloads[0], n)[0] for t, terms in flat]
 
+    def _keyword_writer(self, system: System) -> KeywordWriter:
+        """Of the system's BM25, where it has one."""
+        leaf = next((x for x in system.leaves if isinstance(x, BM25)), None)
+        return KeywordWriter(leaf or self._term_bm25(), system.aim)
+
     def _term_bm25(self) -> BM25:
         """BM25 with its usual settings over the same terms."""
         if self._bm25 is None:
@@ -147,8 +151,8 @@ class Drafts:
         room = max_tokens - self.length(target.payloads[0])
         if not len(terms) or not np.any(own):
             return " ".join(terms)
-        starts = [np.ones(len(terms), np.int64), *np.eye(len(terms), dtype=np.int64)[: len(terms)]]
-        ascents = [_ascend(own, rest, held, query, start[: len(terms)], room) for start in starts]
+        starts = [np.ones(len(terms), np.int64), *np.eye(len(terms), dtype=np.int64)]
+        ascents = [_ascend(own, rest, held, query, start, room) for start in starts]
         counts, _ = max(ascents, key=lambda found: found[1])
         return written(terms, counts.tolist()) or " ".join(terms)
 
@@ -199,8 +203,7 @@ class Drafts:
 
     def _weaker(self, system: System, target: Target) -> list[str]:
         """Fewer of the terms, and shorter texts of them: documents that score less."""
-        leaf = next((x for x in system.leaves if isinstance(x, BM25)), None)
-        writer = KeywordWriter(leaf or self._term_bm25(), system.aim)
+        writer = self._keyword_writer(system)
         payload = target.payloads[0]
         sets = [target.terms, *(target.terms[:n] for n in range(1, len(target.terms)))]
         sets += [[t] for t in target.terms]
@@ -236,8 +239,8 @@ class Drafts:
                 if example < len(found):
                     stretch = found[example]
                     at = next(i for i, w in enumerate(stretch) if term in self.index.tokenizer(w))
-                    cut = stretch[max(0, at - window) : at + window + 1]
-                    words += [w for w in cut if taboo.isdisjoint(self.index.tokenizer(w))]
+                    near = stretch[max(0, at - window) : at + window + 1]
+                    words += [w for w in near if taboo.isdisjoint(self.index.tokenizer(w))]
             if words:
                 out.append(" ".join(words))
         return out

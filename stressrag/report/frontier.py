@@ -43,7 +43,7 @@ def frontier(
             if "clean" in baselines[name]
         ]
         for p in points:
-            p["pareto"] = not any(_dominates(other, p) for other in points)
+            p["pareto"] = not any(dominates(other, p) for other in points)
         out += points
     return out
 
@@ -61,7 +61,7 @@ def _point(attacked: Mapping[str, Any], clean: Mapping[str, Any], undefended: st
     }
 
 
-def _dominates(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def dominates(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether one point is at least as good in exposure and clean nDCG, and better in one."""
     no_worse = one["TargetExp"] <= other["TargetExp"] and one["clean_nDCG"] >= other["clean_nDCG"]
     return no_worse and (one["TargetExp"], one["clean_nDCG"]) != (other["TargetExp"], other["clean_nDCG"])

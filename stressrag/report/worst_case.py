@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stressrag.report.frontier import dominates
+
 STATIC_ONLY = (
     "measured only by attackers who do not know it; one who does may do better "
     "(attack=optimal, attack.adaptive=true)"
@@ -74,8 +76,8 @@ def _better(one: Mapping[str, Any], other: Mapping[str, Any], by_id: Mapping[str
     for w, c in ((one, a), (other, b)):
         clean = by_id[w["clean"]]["metrics"]
         quality = next(m for m in clean if m.startswith("nDCG@"))
-        points.append((-c["metrics"]["TargetExp"], clean[quality]))
-    return points[0] != points[1] and all(x >= y for x, y in zip(*points, strict=True))
+        points.append({"TargetExp": c["metrics"]["TargetExp"], "clean_nDCG": clean[quality]})
+    return dominates(points[0], points[1])
 
 
 def _worst(some: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -58,7 +58,6 @@ SCHEMA = json.dumps(
         "additionalProperties": False,
     }
 )
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 def judge_prompt(a: Answer, max_tokens: int = 300, why: str = "") -> Prompt:
@@ -73,17 +72,23 @@ def judge_prompt(a: Answer, max_tokens: int = 300, why: str = "") -> Prompt:
     return Prompt(text + (AGAIN.format(why=why) if why else ""), RUBRIC, max_tokens, schema=SCHEMA)
 
 
+def object_in(reply: str) -> dict[str, Any] | None:
+    """The JSON object that a model's reply holds, whatever stands around it; ``None`` where there is none."""
+    found = re.search(r"\{.*\}", reply, re.DOTALL)
+    try:
+        value = json.loads(found.group()) if found else None
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def read_judgment(reply: str, a: Answer) -> tuple[dict[str, str], str]:
     """The labels of a reply, and why some are ``invalid`` (``""``: none is).
 
     A yes whose quote is not in the answer is invalid; white space and case do not matter.
     """
-    found = _OBJECT.search(reply)
-    try:
-        value = json.loads(found.group()) if found else None
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
+    value = object_in(reply)
+    if value is None:
         return dict.fromkeys(FIELDS, "invalid"), "no JSON object"
     out, reasons = {}, []
     for name, valid in _VALUES.items():

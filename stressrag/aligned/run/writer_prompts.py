@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from stressrag.aligned.generators.base import Prompt
 from stressrag.aligned.pipelines.base import inset, whole
+from stressrag.aligned.run.judging import object_in
 
 _FOR = "You make up test data for a study of how question-answering systems deal with wrong information. "
 TARGET = _FOR + (
@@ -49,7 +50,6 @@ _STYLES = (
 _LABEL = re.compile(
     r"\W*(?:the )?(?:wrong |incorrect )?(?:answer|text|passage)\s*:\W*?(?=[\w\"'“‘(])", re.IGNORECASE
 )
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 def target_prompt(question: str, references: Sequence[str], refused: Sequence[str] = ()) -> Prompt:
@@ -107,12 +107,8 @@ class Split:
 
 def read_split(reply: str, document: str) -> Split | str:
     """What a reply holds, or what is wrong with it; a support that is not in the document is the document."""
-    found = _OBJECT.search(reply)
-    try:
-        value = json.loads(found.group()) if found else None
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
+    value = object_in(reply)
+    if value is None:
         return "no JSON object"
     said = {name: value.get(name) for name in ("support", "passage", "target")}
     for name in ("passage", "target"):
