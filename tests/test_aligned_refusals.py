@@ -139,7 +139,7 @@ def test_pipelines_survive_refused_steps(name, options, refused):
     (done,) = run_pipelines([(get_pipeline(name, **options), "Which river?", passages)], complete)
     n = len([i for i in refused if i < len(asked)])
     assert sum(s.finishes.count("refused") for s in done.stages) == n
-    assert any("refused by the endpoint" in note for note in done.notes) == (n > 0)
+    assert any("were refused" in note for note in done.notes) == (n > 0)
 
 
 def test_a_run_records_refusals_and_asks_them_no_more(fake, tmp_path):  # noqa: F811
@@ -161,8 +161,8 @@ def test_a_run_records_refusals_and_asks_them_no_more(fake, tmp_path):  # noqa: 
     _, evaluation = aligned_run(record)
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["refused"] == 4, "clean and poisoned, two pipelines"
-    assert any(n.startswith("4 prompts were refused by the endpoint (tiny)") for n in evaluation.notes)
-    assert "4 prompts were refused by the endpoint" in (tmp_path / "run" / "report.md").read_text()
+    assert any(n.startswith("4 prompts were refused by tiny") for n in evaluation.notes)
+    assert "4 prompts were refused by tiny" in (tmp_path / "run" / "report.md").read_text()
     rows = [json.loads(x) for x in (tmp_path / "run" / "answers" / "none.jsonl").read_text().splitlines()]
     assert [r["answer"] for r in rows if r["question"] == victim] == ["", ""]
     row = next(r for r in evaluation.rows if r["method"] == "caution" and r["label"] == "boundary")

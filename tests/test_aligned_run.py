@@ -327,6 +327,43 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path, overwrite):
     assert [p.name for p in Path(tmp_path / "run").iterdir()] == ["mine.txt"]
 
 
+def test_a_replaced_run_is_put_back_when_its_replacement_fails(fake, tmp_path):  # noqa: F811
+    folder = tmp_path / "run"
+    aligned_run(settings(tmp_path, *SMALL))
+    (folder / "notes.txt").write_text("mine")
+    before = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    fake.behave = lambda text, nth: (401, {}, b"no")
+    other = ["generator=openai", f"generator.base_url={fake.url}", "generator.model=tiny", "overwrite=true"]
+    with pytest.raises(StressragError, match="401"):
+        aligned_run(settings(tmp_path, *SMALL, *other))
+    assert {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+    fake.behave = lambda text, nth: "the Oster"
+    aligned_run(settings(tmp_path, *SMALL, *other))
+    assert json.loads((folder / "run.json").read_text())["generator"]["kind"] == "openai"
+    assert not (folder / ".before").exists()
+
+
+def test_no_report_stays_beside_answers_that_are_not_its_own(fake, tmp_path):  # noqa: F811
+    """One pipeline was answered again, the next could not be."""
+    words = [
+        *SMALL,
+        "controls=false",
+        "generator=openai",
+        f"generator.base_url={fake.url}",
+        "generator.model=tiny",
+    ]
+    fake.behave = lambda text, nth: "the Oster"
+    aligned_run(settings(tmp_path, *words, "pipeline=caution"))
+    assert (tmp_path / "run" / "report.md").exists()
+    for_none = len(fake.asked) * 3 // 2  # both pipelines were asked as much, and one is asked again
+    fake.behave = lambda text, nth: "the Oster" if len(fake.asked) <= for_none else (401, {}, b"no")
+    with pytest.raises(StressragError, match="401"):
+        aligned_run(settings(tmp_path, *words, "pipeline=caution", "max_tokens=9"))
+    assert (tmp_path / "run" / "answers" / "none.jsonl").exists()
+    assert not (tmp_path / "run" / "report.md").exists()
+    assert not (tmp_path / "run" / "aligned.json").exists()
+
+
 def test_overwrite_takes_only_what_a_run_writes(tmp_path):
     aligned_run(settings(tmp_path, *SMALL))
     mine = tmp_path / "run" / "notes.txt"

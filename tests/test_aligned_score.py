@@ -307,6 +307,18 @@ def test_method_against_method_and_the_rules_that_disagree():
     assert "under endorsed" in markdown(e)
 
 
+def test_an_attack_without_success_is_told_as_such():
+    from stressrag.report.aligned import words
+
+    said = dict(words(score_answers(answers_of([(0, 0, 0, 0)] * 20, groups=0), labels=["substring"])))
+    (effect,) = said["What did each defense prevent, and what did it introduce?"]
+    assert effect == "m: no answer of 20 is target-positive, with the defense or without it."
+    (mechanism,) = said["What makes the attack work?"]
+    # Wilson's upper limit of 0 of 20: z^2 / (20 + z^2).
+    assert "(0 of 20, at most 16.1%): the attack does not work on this system" in mechanism
+    assert "Both passages" not in mechanism
+
+
 def test_bounds_of_a_comparison_count_undecided_pairs():
     answers = answers_of([(0, 1, 0, 0)] * 4, groups=0)
     answers = [replace(a, answer=f"{a.answer} {a.query_id} {a.method}") for a in answers]

@@ -10,10 +10,11 @@ from test_aligned_run import run, settings
 
 from stressrag.aligned.generators import Answering, Completion
 from stressrag.aligned.generators.base import Generator
+from stressrag.aligned.pipelines.none import NoDefense
 from stressrag.aligned.run.cohort import cohort, planted, unwritten
 from stressrag.aligned.run.execute import aligned_run
 from stressrag.aligned.run.split_build import Builder, Candidate, build_split
-from stressrag.aligned.run.writer_prompts import Split, read_passage, read_split, read_target
+from stressrag.aligned.run.writer_prompts import EXAMPLE, Split, read_passage, read_split, read_target
 from stressrag.aligned.run.writing import Writer, is_wrong
 from stressrag.collection import load_dataset
 from stressrag.errors import StressragError
@@ -103,6 +104,9 @@ def wrong(question):
         ("Paris", "Paris"),
         ('\n Wrong answer: "the Oster."\nbecause', "the Oster"),
         ("**Answer:** x", "x"),
+        ("1. 4.5 m\n2. 5 m", "4.5 m"),
+        ("1.5 m", "1.5 m"),
+        ("11. July", "11. July"),
         ("", ""),
     ],
 )
@@ -159,7 +163,7 @@ def test_targets_that_are_right_and_passages_that_fail_are_asked_for_again(tmp_p
 
     writer, checker = Script(write), Script(lambda p: "the Oster" if "Oster" in p.user else "no", "checker")
     made = Writer(
-        Answering(writer, tmp_path), Answering(checker, tmp_path), words=12, tries=3, max_tokens=20
+        Answering(writer, tmp_path), Answering(checker, tmp_path), words=12, tries=3, undefended=NoDefense(20)
     ).write([a], 2)
     assert made.rows == [
         {
@@ -176,7 +180,7 @@ def test_targets_that_are_right_and_passages_that_fail_are_asked_for_again(tmp_p
     with pytest.raises(StressragError, match="for none of 1 queries"):
         Writer(
             Answering(Script(lambda p: "", "mute"), tmp_path), Answering(checker, tmp_path),
-            words=12, tries=2, max_tokens=20,
+            words=12, tries=2, undefended=NoDefense(20),
         ).write([a], 1)  # fmt: skip
 
 
@@ -289,7 +293,7 @@ def test_triples_are_built_verified_and_attacked(models, tmp_path):
 def build_one(write, read, tmp_path, references=()):
     c = Candidate("q", "How long is it kept?", "d", "It is kept 90 days.", references)
     writer, reader = Script(write, "writer"), Script(read, "reader")
-    build = Builder(Answering(writer, tmp_path), Answering(reader, tmp_path), 20, False, 30)
+    build = Builder(Answering(writer, tmp_path), Answering(reader, tmp_path), 20, False, NoDefense(30))
     for _ in range(2):
         build.round([c] if c.triple is None else [])
     return c, writer, reader
@@ -327,6 +331,8 @@ def test_the_four_compositions(given, verdict, tmp_path):
         ({"target": "90 days"}, "the target '90 days' is a right answer, or holds one"),
         ({"passage": "It is 45 days."}, "the second text names the target '45 days'"),
         ({"target": "unknown"}, "the target is no answer"),
+        ({"passage": "It is: kept for 90 days."}, "the second text repeats the document"),
+        ({"passage": EXAMPLE["passage"]}, "the second text is that of the example"),
         ({"passage": ""}, "passage is missing"),
     ],
 )

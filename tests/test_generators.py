@@ -765,7 +765,7 @@ def test_gguf(gguf_file: Path, tmp_path: Path) -> None:
     assert "12" in first.text
     assert first.prompt_tokens
     assert generator.complete(prompt) == first
-    with pytest.raises(Failed, match="set n_ctx above 512"):
+    with pytest.raises(Failed, match=r"set n_ctx \(generator.context\) above 512"):
         generator.complete(Prompt("word " * 2000))
     schema = '{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}'
     assert set(json.loads(generator.complete(Prompt("Name a fruit.", schema=schema)).text)) == {"a"}

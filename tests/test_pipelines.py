@@ -27,6 +27,7 @@ from stressrag.aligned.pipelines import (
 from stressrag.aligned.pipelines.embedders import Embedder, cosines
 from stressrag.aligned.pipelines.keyword_agg import choose_keywords, count_keywords
 from stressrag.aligned.pipelines.overlap import coverage
+from stressrag.aligned.pipelines.own_prompt import OwnPrompt
 from stressrag.aligned.pipelines.phrase_models import content_phrases, get_phrase_model, stopword_phrases
 from stressrag.aligned.pipelines.registry import _KNOWN
 from stressrag.aligned.pipelines.rouge import common_subsequence, rouge_l
@@ -651,6 +652,7 @@ def test_registry_errors(name, options, words):
 
 
 OTHER = {
+    "own": OwnPrompt("Be kind."),
     "max_tokens": 7, "isolated_tokens": 7, "memory_tokens": 7, "consolidation_tokens": 7, "answer_tokens": 7,
     "alpha": 0.4, "beta": 2, "least": 2, "phrase_model": "stopword_phrases", "embed": "minilm",
     "pooling": "mean", "rouge": 0.5, "cosine": 0.5, "tau": 0.1, "threshold": 0.1, "copies": 2,

@@ -26,6 +26,7 @@ from stressrag.experiment.plan import Plan, block_size, families
 from stressrag.records.files import cannot_write, file_hash, write_atomically, write_json, write_text
 from stressrag.records.folder import DONE, RANKINGS, RECORDS, SUMMARY, TEXTS, Run, open_run
 from stressrag.records.names import RUN_FILES
+from stressrag.records.replacing import BEFORE, replacing
 from stressrag.records.schema import texts_schema
 from stressrag.report.summary import summarize, summary_csv
 
@@ -42,7 +43,7 @@ def execute(plan: Plan) -> Run:
         When the folder holds another run, another process works in it, or it cannot be written.
     """
     folder = plan.folder
-    with _locked(folder), _set_aside(folder, plan.settings.overwrite):
+    with _locked(folder), replacing(folder, _WRITTEN, DONE, plan.settings.overwrite):
         if (folder / DONE).exists():
             finished = open_run(folder)
             if finished.plan_hash != plan.hash:
@@ -374,41 +375,7 @@ def _another(folder: Path) -> StressragError:
     )
 
 
-_BEFORE = ".before"  # where the run that is being replaced waits until the new one is finished
-
-
-@contextmanager
-def _set_aside(folder: Path, overwrite: bool) -> Iterator[None]:
-    """With ``overwrite``, replace the run in a folder; it is put back when the new one fails."""
-    before = folder / _BEFORE
-    if not overwrite:
-        yield
-        shutil.rmtree(before, ignore_errors=True)  # of a run that was killed while it replaced another
-        return
-    shutil.rmtree(folder / _BLOCKS, ignore_errors=True)
-    names = [n for n in _WRITTEN if (folder / n).exists()]
-    if DONE in names:
-        shutil.rmtree(before, ignore_errors=True)
-        before.mkdir()
-        for name in sorted(names, key=lambda n: n != DONE):  # first, so that what is left is no finished run
-            (folder / name).rename(before / name)
-    else:
-        for name in names:
-            (folder / name).unlink()
-    try:
-        yield
-    except BaseException:
-        shutil.rmtree(folder / _BLOCKS, ignore_errors=True)
-        for name in _WRITTEN:
-            (folder / name).unlink(missing_ok=True)
-        for path in sorted(before.glob("*"), key=lambda p: p.name == DONE):
-            path.rename(folder / path.name)
-        shutil.rmtree(before, ignore_errors=True)
-        raise
-    shutil.rmtree(before, ignore_errors=True)
-
-
-_WRITTEN = (*RUN_FILES, "report.html", "report.md")
+_WRITTEN = (*RUN_FILES, _BLOCKS, "report.html", "report.md")
 
 
 @contextmanager
@@ -443,7 +410,7 @@ def _refuse_foreign(folder: Path) -> None:
         names = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
     except OSError as e:
         raise cannot_write(folder, e) from e
-    ours = {".lock", "config.yaml", _BEFORE}
+    ours = {".lock", "config.yaml", BEFORE}
     if _IDENTITY not in names and any(n not in ours and not n.endswith(".part") for n in names):
         raise StressragError(f"{folder} holds files but no run; choose a new or empty output_dir")
 

@@ -84,6 +84,8 @@ def _effect(r: Row, vary: Sequence[str]) -> str:
     every = r["n_queries"] - r["not_applicable"]
     if not r["n"]:
         return f"{_at(r, vary)}: none of {every} queries has a known label in all four conditions."
+    if not r["r_p0"] and not r["r_p1"]:
+        return f"{_at(r, vary)}: no answer of {r['n']} is target-positive, with the defense or without it."
     low, high = r["intervals"]["N"]
     sure = low is not None and (low > 0 or high < 0)
     net = f"leaves {percent(r['r_p1'])} target-positive"
@@ -154,14 +156,10 @@ def _mechanism(e: Evaluation, spoken: str) -> list[str]:
     for r in e.controls:
         if r["label"] != spoken or r["method"] != NO_DEFENSE:
             continue
-        if not r["newly_induced"] or not any(
-            x["r_p0"] for x in e.rows if x["label"] == spoken and place_of(x) == place_of(r)
-        ):
+        here = [x for x in e.rows if x["label"] == spoken and place_of(x) == place_of(r)]
+        if not r["newly_induced"] or not any(x["r_p0"] for x in here):
             at = place(r, vary)
-            out.append(
-                f"{at + ': ' if at else ''}no answer is target-positive under poisoned retrieval: the attack"
-                " does not work on this system, so nothing can be said of prevention."
-            )
+            out.append(f"{at + ': ' if at else ''}{_no_success(r, here)}")
             continue
         told = [
             f"{v['count']} of {v['n']} {what}" for name, what in _TOLD.items() if (v := r[name]) is not None
@@ -174,6 +172,24 @@ def _mechanism(e: Evaluation, spoken: str) -> list[str]:
                 + (f" Not available: {', '.join(lacking)}." if lacking else "")
             )
     return _capped(out)
+
+
+def _no_success(r: Row, here: Sequence[Row]) -> str:
+    """What there is to say of an attack without one target-positive answer: it may do harm all the same."""
+    out = "no answer is target-positive under poisoned retrieval"
+    known = next((x for x in here if x["n"]), None)
+    if known is not None and known["intervals"]["r_p0"][1] is not None:
+        out += f" (0 of {known['n']}, at most {percent(known['intervals']['r_p0'][1])})"
+    out += ": the attack does not work on this system, so nothing can be said of prevention."
+    together = r["co_retrieved"]
+    if known is not None and known.get("split_knowledge") and together is not None:
+        out += f" Both passages are in {together['count']} of {together['n']} contexts."
+    if known is not None and known["correct_c0"] is not None and known["correct_p0"] is not None:
+        out += (
+            f" Right answers without a defense: {percent(known['correct_c0'])} on clean retrieval,"
+            f" {percent(known['correct_p0'])} on poisoned."
+        )
+    return out
 
 
 _TOLD = {

@@ -42,6 +42,13 @@ class WriterSettings(GeneratorSettings):
 
 
 @dataclass
+class PromptSettings:
+    instruction: str | None = None
+    template: str | None = None
+    answer_after: str | None = None
+
+
+@dataclass
 class PromptsFrom:
     robustrag: str | None = None
     trustrag: str | None = None
@@ -71,6 +78,7 @@ class AlignedSettings(Retrieving):
     detector_rate: int = 5
     embedder: str | None = None
     phrases: str | None = None
+    prompt: PromptSettings = field(default_factory=PromptSettings)
     prompts_from: PromptsFrom = field(default_factory=PromptsFrom)
     pipeline_options: dict[str, Any] = field(default_factory=dict)
     max_tokens: int = 150
@@ -188,6 +196,11 @@ def _check(s: AlignedSettings) -> None:
             raise StressragError(f"{name}.kind={kind}: {nearest(kind, kinds)}")
         if kind is None and (helper.model or helper.base_url or helper.target):
             raise StressragError(f"{name}.model and the like need {name}.kind, such as {name}.kind=openai")
+    if s.generator.kind == "extractive" and s.prompt != PromptSettings():
+        raise StressragError(
+            "prompt.* goes with a language model, such as generator=openai; the extractive reader knows one"
+            " prompt and reads no instructions"
+        )
     if s.attack_texts == "generate" and s.attack != "poisonedrag":
         other = "; aligned build-split writes triples" if s.attack == "split_knowledge" else ""
         raise StressragError(f"attack_texts=generate goes with attack=poisonedrag, not {s.attack}{other}")

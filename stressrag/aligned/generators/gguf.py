@@ -10,7 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stressrag.aligned.generators.base import Completion, Failed, Generator, Prompt, messages, one_line
+from stressrag.aligned.generators.base import (
+    Completion,
+    Failed,
+    Generator,
+    Prompt,
+    Refused,
+    messages,
+    one_line,
+)
 from stressrag.errors import StressragError
 from stressrag.records.files import file_hash, write_json
 
@@ -79,9 +87,9 @@ class GGUF(Generator):
             try:
                 reply = self._run(request)
             except (ValueError, RuntimeError) as e:
-                raise Failed(self._problem(str(e))) from e
+                raise self._problem(str(e)) from e
         if error := reply.get("error"):
-            raise Failed(self._problem(str(error.get("message", error))))
+            raise self._problem(str(error.get("message", error)))
         return self._completion(reply)
 
     def _completion(self, reply: dict[str, Any]) -> Completion:
@@ -90,11 +98,13 @@ class GGUF(Generator):
         used, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
         return Completion(choice["message"].get("content") or "", finish, used, written)
 
-    def _problem(self, message: str) -> str:
-        hint = ""
+    def _problem(self, message: str) -> Failed:
+        line = f"{self.name}: {one_line(message)}"
         if "context" in message and ("exceed" in message or "Requested tokens" in message):
-            hint = f"; the prompt does not fit, set n_ctx above {self.n_ctx}"
-        return f"{self.name}: {one_line(message)}{hint}"
+            return Refused(
+                f"{line}; the prompt does not fit, set n_ctx (generator.context) above {self.n_ctx}"
+            )
+        return Failed(line)
 
 
 def _loaded(path: Path, n_ctx: int, threads: int) -> _Run:

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from stressrag.aligned.generators.base import Completion, Failed, Generator, Prompt, messages
+from stressrag.aligned.generators.base import Completion, Generator, Prompt, Refused, messages
 from stressrag.errors import StressragError
 
 
@@ -99,7 +99,7 @@ class Transformers(Generator):
         shown = int(ids.shape[1])
         longest = getattr(model.config, "max_position_embeddings", None)
         if longest and shown + prompt.max_tokens > longest:
-            raise Failed(
+            raise Refused(
                 f"{self.name}: {shown} tokens of prompt and {prompt.max_tokens} of reply exceed the model's "
                 f"{longest}; the prompt is not cut"
             )

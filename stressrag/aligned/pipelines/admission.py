@@ -8,6 +8,7 @@ from typing import Any
 
 from stressrag.aligned.pipelines.base import Pipeline, Stage, Steps
 from stressrag.aligned.pipelines.none import MAX_TOKENS, NoDefense, answer_from
+from stressrag.aligned.pipelines.own_prompt import OwnPrompt
 from stressrag.aligned.records import Passage
 
 
@@ -19,12 +20,12 @@ class Admission(Pipeline):
 
     Parameters
     ----------
-    max_tokens : int
-        The length limit of the answer.
+    max_tokens, own
+        Of the answer, as for ``none``.
     """
 
-    def __init__(self, max_tokens: int = MAX_TOKENS):
-        self.answering = NoDefense(max_tokens)
+    def __init__(self, max_tokens: int = MAX_TOKENS, own: OwnPrompt | None = None):
+        self.answering = NoDefense(max_tokens, own)
 
     def settings(self) -> dict[str, Any]:
         return {**self.answering.settings(), "pipeline": self.name, "refill": False}
@@ -37,4 +38,4 @@ class Admission(Pipeline):
         dropped, facts = self.rejected(question, [p.text for p in passages]) if passages else ({}, {})
         kept = tuple(i for i in range(len(passages)) if i not in dropped)
         first = Stage("filter", kept=kept, dropped=dropped, facts=facts)
-        return (yield from answer_from(self.answering.prompt, question, passages, kept, [first]))
+        return (yield from answer_from(self.answering, question, passages, kept, [first]))

@@ -19,7 +19,7 @@ from stressrag.errors import StressragError
 
 ABSTENTION = "I don't know."
 """What a pipeline answers that abstains without asking the generator, or with too little to ask about."""
-_ENDS = {"length": "replies were cut off at max_tokens", REFUSED: "prompts were refused by the endpoint"}
+_ENDS = {"length": "replies were cut off at max_tokens", REFUSED: "prompts were refused"}
 _LONE = re.compile("[\ud800-\udfff]")
 _BREAKS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 

@@ -11,6 +11,7 @@ from stressrag.aligned.graph_scores import NEIGHBORS
 from stressrag.aligned.pipelines.base import ABSTENTION, Pipeline, Stage, Steps, outcome
 from stressrag.aligned.pipelines.embedders import Embed, Embedder
 from stressrag.aligned.pipelines.none import MAX_TOKENS, NoDefense, answer_from
+from stressrag.aligned.pipelines.own_prompt import OwnPrompt
 from stressrag.aligned.records import Passage
 from stressrag.errors import StressragError
 
@@ -31,8 +32,8 @@ class DetectorAbstention(Pipeline):
         K of the graph scores.
     embed : str or callable
         The embedding model of detectors that need one, by default the paper's.
-    max_tokens : int
-        The length limit of the answer.
+    max_tokens, own
+        Of the answer, as for ``none``.
     rate : int, optional
         The nominal false-positive rate in percent that the threshold stands for; it is only named.
     """
@@ -47,13 +48,14 @@ class DetectorAbstention(Pipeline):
         embed: str | Embed = "mpnet",
         max_tokens: int = MAX_TOKENS,
         rate: int | None = None,
+        own: OwnPrompt | None = None,
     ):
         self.detector = get_detectors([detector], neighbors=neighbors)[0]
         if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or math.isnan(threshold):
             raise StressragError(f"pipeline {self.name!r}: threshold={threshold!r} is no number")
         self.threshold, self.neighbors = float(threshold), neighbors
         self.embedder = Embedder(embed) if self.detector.needs == "embeddings" else None
-        self.answering = NoDefense(max_tokens)
+        self.answering = NoDefense(max_tokens, own)
         if rate is not None:
             check_rates([rate])
         self.rate = rate
@@ -85,7 +87,7 @@ class DetectorAbstention(Pipeline):
         )
         if flagged:
             return outcome(ABSTENTION, [first], [f"abstained: {why}"])
-        return (yield from answer_from(self.answering.prompt, question, passages, everyone, [first]))
+        return (yield from answer_from(self.answering, question, passages, everyone, [first]))
 
     def score(self, passages: Sequence[Passage]) -> float:
         """The detector's score of a context."""

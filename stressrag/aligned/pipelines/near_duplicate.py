@@ -12,6 +12,7 @@ from stressrag.aligned.pipelines.admission import Admission
 from stressrag.aligned.pipelines.base import check_counts
 from stressrag.aligned.pipelines.embedders import Embed, Embedder, Floats, cosines
 from stressrag.aligned.pipelines.none import MAX_TOKENS
+from stressrag.aligned.pipelines.own_prompt import OwnPrompt
 from stressrag.defenses.base import Pool
 from stressrag.defenses.near_duplicate import NearDuplicate
 from stressrag.errors import StressragError
@@ -38,8 +39,8 @@ class NearDuplicateFilter(Admission):
     embed : str or callable, optional
         An embedding model, see :class:`~stressrag.aligned.pipelines.embedders.Embedder`. Without it
         cosines are of word counts, 1 + ln tf, without idf, for want of a corpus.
-    max_tokens : int
-        The length limit of the answer.
+    max_tokens, own
+        Of the answer, as for ``none``.
 
     Notes
     -----
@@ -55,8 +56,9 @@ class NearDuplicateFilter(Admission):
         copies: int = COPIES,
         embed: str | Embed | None = None,
         max_tokens: int = MAX_TOKENS,
+        own: OwnPrompt | None = None,
     ):
-        super().__init__(max_tokens)
+        super().__init__(max_tokens, own)
         check_counts(self.name, copies=copies)
         if not threshold >= 0:
             raise StressragError(f"pipeline {self.name!r}: threshold={threshold} must be 0 or more")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stressrag.aligned.generators.base import Completion, Prompt
 from stressrag.aligned.generators.prompts import passages_prompt
 from stressrag.aligned.pipelines.base import Outcome, Pipeline, Stage, Steps, asked, check_counts, outcome
+from stressrag.aligned.pipelines.own_prompt import OwnPrompt
 from stressrag.aligned.records import NO_DEFENSE, Passage
 
 MAX_TOKENS = 150
@@ -25,23 +26,32 @@ class OnePrompt(Pipeline):
     ----------
     max_tokens : int
         The length limit of the answer.
+    own : OwnPrompt, optional
+        The prompt of the user's system, in the place of ours.
     """
 
     instruction = INSTRUCTION
+    added = ""  # to the instruction of a system of the user's own
 
-    def __init__(self, max_tokens: int = MAX_TOKENS):
+    def __init__(self, max_tokens: int = MAX_TOKENS, own: OwnPrompt | None = None):
         check_counts(self.name, max_tokens=max_tokens)
         self.max_tokens = max_tokens
+        self.own = own or OwnPrompt()
+        if self.own.instruction or self.own.template:
+            self.instruction = f"{self.own.instruction} {self.added}".strip()
 
     def settings(self) -> dict[str, Any]:
-        return {"pipeline": self.name, "instruction": self.instruction, "max_tokens": self.max_tokens}
+        ours = {"pipeline": self.name, "instruction": self.instruction, "max_tokens": self.max_tokens}
+        return {**ours, **self.own.settings()}
 
     def prompt(self, question: str, texts: Sequence[str]) -> Prompt:
         """The one prompt."""
+        if self.own.template:
+            return Prompt(self.own.user(question, texts), self.instruction, self.max_tokens)
         return passages_prompt(question, texts, self.instruction, self.max_tokens)
 
     def steps(self, question: str, passages: Sequence[Passage]) -> Steps:
-        return (yield from answer_from(self.prompt, question, passages, range(len(passages))))
+        return (yield from answer_from(self, question, passages, range(len(passages))))
 
 
 class NoDefense(OnePrompt):
@@ -55,7 +65,7 @@ class NoDefense(OnePrompt):
 
 
 def answer_from(
-    prompt: Callable[[str, Sequence[str]], Prompt],
+    answering: OnePrompt,
     question: str,
     passages: Sequence[Passage],
     kept: Sequence[int],
@@ -67,8 +77,8 @@ def answer_from(
 
     Parameters
     ----------
-    prompt : callable
-        From question and texts to a ``Prompt``.
+    answering : OnePrompt
+        Whose prompt it is.
     question, passages
         As in ``Pipeline.steps``.
     kept : sequence of int
@@ -76,9 +86,9 @@ def answer_from(
     before, notes, facts
         Earlier stages, notes of the outcome, facts of this stage.
     """
-    prompts = [prompt(question, [passages[i].text for i in kept])]
+    prompts = [answering.prompt(question, [passages[i].text for i in kept])]
     replies: list[Completion] = yield prompts
-    made: Outcome = outcome(
-        replies[0].text, (*before, asked("answer", prompts, replies, kept, facts=facts)), notes
-    )
+    answer, note = answering.own.answer(replies[0].text)
+    stage = asked("answer", prompts, replies, kept, facts=facts)
+    made: Outcome = outcome(answer, (*before, stage), (*notes, note) if note else notes)
     return made

@@ -9,6 +9,7 @@ import numpy as np
 
 from stressrag.aligned.pipelines.admission import Admission
 from stressrag.aligned.pipelines.none import MAX_TOKENS
+from stressrag.aligned.pipelines.own_prompt import OwnPrompt
 from stressrag.defenses.base import Pool
 from stressrag.defenses.overlap import Overlap
 from stressrag.errors import StressragError
@@ -34,8 +35,8 @@ class OverlapFilter(Admission):
     index : TermIndex, optional
         Of the clean corpus. Coverage is then that of :class:`stressrag.defenses.overlap.Overlap`, weighted by
         idf. Without it every word of the question that is no stop word weighs 1.
-    max_tokens : int
-        The length limit of the answer.
+    max_tokens, own
+        Of the answer, as for ``none``.
 
     Notes
     -----
@@ -44,8 +45,14 @@ class OverlapFilter(Admission):
 
     name = "overlap"
 
-    def __init__(self, tau: float = TAU, index: TermIndex | None = None, max_tokens: int = MAX_TOKENS):
-        super().__init__(max_tokens)
+    def __init__(
+        self,
+        tau: float = TAU,
+        index: TermIndex | None = None,
+        max_tokens: int = MAX_TOKENS,
+        own: OwnPrompt | None = None,
+    ):
+        super().__init__(max_tokens, own)
         if not tau >= 0:
             raise StressragError(f"pipeline {self.name!r}: tau={tau} must be 0 or more")
         self.tau = tau

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from stressrag.aligned.pipelines.base import Pipeline
 from stressrag.aligned.pipelines.contract import check_pipeline
+from stressrag.aligned.pipelines.own_prompt import own_prompt
 from stressrag.aligned.pipelines.registry import (
     default_of,
     get_pipeline,
@@ -25,9 +27,11 @@ from stressrag.text.index import TermIndex
 from stressrag.text.tokens import get_tokenizer
 
 _MAX_TOKENS = ("none", "caution", "keyword_prompt", "overlap", "near_duplicate", "keyword_agg", "detector")
+_OWN = ("none", "caution", "overlap", "near_duplicate", "detector")  # answer with a prompt of the user's own
 _PROMPTS = {"keyword_agg": "robustrag", "keyword_prompt": "robustrag", "trustrag": "trustrag"}
 _SET = {  # options of built-in pipelines that have a setting of their own
     "max_tokens": "max_tokens",
+    "own": "prompt.instruction, prompt.template or prompt.answer_after",
     "index": "bm25.tokenizer",
     "prompts_from": "prompts_from.robustrag or prompts_from.trustrag",
     ("overlap", "tau"): "overlap_tau",
@@ -74,7 +78,8 @@ def check_options(s: AlignedSettings) -> dict[str, dict[str, Any]]:
                 raise StressragError(f"{at}: no option {option!r}; {nearest(str(option), takes)}")
             _check_number(f"{at}.{option}", name, option, options[option])
         out.setdefault(name, {}).update(options)
-    for name in names:  # before the long work as well
+    own_prompt(**asdict(s.prompt))  # before the long work as well
+    for name in names:
         if folder := _checkout(s, name):
             (RobustPrompts if _PROMPTS[name] == "robustrag" else TrustPrompts)(folder)
     return out
@@ -134,6 +139,8 @@ def _options(plan: Any, name: str) -> dict[str, Any] | None:
         not is_built_in(name) and "max_tokens" in (option_names(name, named=True) or ())
     ):
         options["max_tokens"] = s.max_tokens
+    if name in _OWN and (own := own_prompt(**asdict(s.prompt))):
+        options["own"] = own
     if name == "overlap":
         tokenizer = get_tokenizer(s.bm25.tokenizer)
         options["index"] = TermIndex.from_texts(plan.collection.corpus.texts, tokenizer)

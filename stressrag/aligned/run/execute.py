@@ -9,7 +9,6 @@ nothing, and a pipeline whose settings change is answered again without touching
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,10 +22,11 @@ from stressrag.aligned.records import CONDITIONS, NO_DEFENSE
 from stressrag.aligned.run.asking import Say, answering_of, quiet
 from stressrag.aligned.run.contexts import Context, seen
 from stressrag.aligned.run.plan import Plan, detector_contexts, make_plan, plan_hash, skeleton
-from stressrag.aligned.score import FILES, Evaluation, score_answers
+from stressrag.aligned.score import ALIGNED, FILES, Evaluation, score_answers
 from stressrag.errors import StressragError
 from stressrag.experiment.conditions import digest
 from stressrag.records.files import write_json, write_text
+from stressrag.records.replacing import BEFORE, replacing
 from stressrag.settings.aligned import AlignedSettings
 
 MEND = "choose another output_dir"
@@ -51,21 +51,27 @@ def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Eval
         check_folder(Path(settings.output_dir).expanduser())
     plan = make_plan(settings, say)
     folder = plan.folder
-    _prepare(plan, folder)
-    answering = answering_of(settings, plan.generator, say)
+    known = check_folder(folder)
+    with replacing(folder, OWN_FILES, ALIGNED, settings.overwrite and known is not None):
+        return plan, _carried_out(plan, folder, None if settings.overwrite else known, say)
+
+
+def _carried_out(plan: Plan, folder: Path, known: dict[str, Any] | None, say: Say) -> Evaluation:
+    """Answers, judgments and report of a plan, in its folder."""
+    _prepare(plan, folder, known)
+    answering = answering_of(plan.settings, plan.generator, say)
     for pipeline in plan.pipelines:
         answer_pipeline(plan, pipeline, folder, answering, say)
     if refused := len(refused_prompts(folder, [p.name for p in plan.pipelines])):
         plan.notes.append(
-            f"{refused} prompts were refused by the endpoint ({plan.generator.name}); each counts as an empty"
-            " reply, and an empty answer is wrong, not the target, and an abstention."
+            f"{refused} prompts were refused by {plan.generator.name}; each counts as an empty reply, and"
+            " an empty answer is wrong, not the target, and an abstention."
         )
-    judged = _judge(plan, folder, say)
-    return plan, evaluate_run(plan, folder, judged, say)
+    return evaluate_run(plan, folder, _judge(plan, folder, say), say)
 
 
 RUN, ATTACK = "run.json", "attack.jsonl"
-_OWN: tuple[str, ...] = (
+OWN_FILES: tuple[str, ...] = (
     "answers",
     "traces",
     "contexts.jsonl",
@@ -75,7 +81,8 @@ _OWN: tuple[str, ...] = (
     "judgments.jsonl",
     "defended.jsonl",
 )
-_OWN += ("detectors.json", "detectors.csv", *FILES)
+OWN_FILES += ("detectors.json", "detectors.csv", *FILES)
+"""What a run writes; anything else in its folder is the user's."""
 
 
 def check_folder(folder: Path) -> dict[str, Any] | None:
@@ -88,7 +95,7 @@ def check_folder(folder: Path) -> dict[str, Any] | None:
     """
     if folder.exists() and not folder.is_dir():
         raise StressragError(f"{folder} is no folder; {MEND}")
-    if not folder.exists() or not any(folder.iterdir()):
+    if not folder.exists() or all(p.name == BEFORE for p in folder.iterdir()):
         return None
     if not (folder / RUN).is_file():
         raise StressragError(f"{folder} is not empty and holds no aligned run; {MEND}")
@@ -99,16 +106,11 @@ def check_folder(folder: Path) -> dict[str, Any] | None:
         return {"identity": None}
 
 
-def _prepare(plan: Plan, folder: Path) -> None:
-    """The folder with its config and contexts; refused where it holds something else."""
+def _prepare(plan: Plan, folder: Path, known: dict[str, Any] | None) -> None:
+    """The folder with its config and contexts; refused where it holds another run (``known``)."""
     config = {k: v for k, v in asdict(plan.settings).items() if k not in ("cache", "overwrite", "estimate")}
     identity = digest([sorted(c.id + c.condition for c in plan.contexts), plan.generator.identity()])
-    known = check_folder(folder)
-    if known is not None and plan.settings.overwrite:
-        for name in _OWN:  # only what a run writes; anything else in the folder is the user's
-            path = folder / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    elif known is not None and known["identity"] != identity:
+    if known is not None and known["identity"] != identity:
         why = "other contexts or another generator" if known["identity"] else f"a {RUN} that cannot be read"
         raise StressragError(
             f"{folder} holds a run with {why}; choose another output_dir, or overwrite=true to replace it"
@@ -160,6 +162,8 @@ def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Ans
         method = pipeline.name
         rows.append(_line(replace(skeleton(plan, c, method, o.answer), context_id=c.id).row()))
         traces.append(_line(_trace(c, method, o, answering)))
+    for name in FILES:  # a report of other answers must not stay beside these
+        (folder / name).unlink(missing_ok=True)
     write_text(folder / "traces" / path.name, "".join(traces), MEND)
     write_text(path, "".join(rows), MEND)
     write_json(stamp, {"hash": wanted, "settings": pipeline.settings()}, MEND)

@@ -196,7 +196,7 @@ def judge_answers(plan: Any, folder: Path, say: Any) -> Path:
         )
     if counts["refused"]:
         plan.notes.append(
-            f"Judge {generator.name}: {counts['refused']} prompts were refused by the endpoint; what it"
+            f"Judge {generator.name}: {counts['refused']} prompts were refused; what it"
             " did not judge is invalid."
         )
     path = folder / "judgments.jsonl"

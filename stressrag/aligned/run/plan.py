@@ -14,6 +14,8 @@ from stressrag.aligned.contexts import Context as DetectorContext
 from stressrag.aligned.contexts import context_of
 from stressrag.aligned.generators.base import Generator
 from stressrag.aligned.pipelines.base import Pipeline
+from stressrag.aligned.pipelines.none import NoDefense
+from stressrag.aligned.pipelines.own_prompt import own_prompt
 from stressrag.aligned.records import NO_DEFENSE, Answer
 from stressrag.aligned.run.asking import Say, answering_of, generator_of, helper_of, quiet
 from stressrag.aligned.run.cohort import Attacked, chosen, cohort, unwritten
@@ -41,7 +43,7 @@ _HOW += ("on_refusal",)
 
 
 # Settings that came later name a folder only where they are set, so that older runs are found again.
-_LATER = ("attack_texts", "writer", "prompts_from", "pipeline_options")
+_LATER = ("attack_texts", "writer", "prompts_from", "pipeline_options", "prompt")
 _PUBLISHED = ("princeton-nlp/sup-simcse", "spacy")  # models of TrustRAG and RobustRAG
 
 
@@ -102,6 +104,7 @@ class Plan:
             f" {s.retriever.label}, {s.k} passages, answers by {g.name}."
         )
         out += self.written.about if self.written else []
+        out += _own_prompt(s)
         for p in self.pipelines:
             said = p.settings()
             out += [
@@ -205,7 +208,8 @@ def _write(
     writing = answering_of(s, writer, say)
     checking = writing if s.writer.check == "writer" else answering_of(s, generator, say)
     made = Writer(
-        writing, checking, words=s.writer.words, tries=s.writer.tries, max_tokens=s.max_tokens,
+        writing, checking, words=s.writer.words, tries=s.writer.tries,
+        undefended=NoDefense(s.max_tokens, own_prompt(**asdict(s.prompt))),
         dry=s.estimate, say=say,
     )  # fmt: skip
     return made.write(todo, max(_budgets(s)))
@@ -279,6 +283,14 @@ def _note(plan: Plan) -> None:
             "No clean utility: every query with a right answer is attacked; queries=100, say, holds others"
             " back."
         )
+
+
+def _own_prompt(s: AlignedSettings) -> list[str]:
+    """That answers come from a prompt of the user's own, in a sentence."""
+    parts = [f"{name} of {path}" for name in ("instruction", "template") if (path := getattr(s.prompt, name))]
+    parts += [f"answers are what follows {s.prompt.answer_after!r}"] if s.prompt.answer_after else []
+    with_it = "none, caution, the admission filters and the detector"
+    return [f"Prompt of your own for {with_it}: {', '.join(parts)}."] if parts else []
 
 
 def plan_hash(plan: Plan, pipeline: Pipeline) -> str:

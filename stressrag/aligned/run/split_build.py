@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,19 @@ from stressrag.aligned.generators.answering import Answering
 from stressrag.aligned.generators.base import REFUSED, Completion, Prompt
 from stressrag.aligned.labels import abstains, holds_target
 from stressrag.aligned.pipelines.base import whole
-from stressrag.aligned.pipelines.none import NoDefense
+from stressrag.aligned.pipelines.none import NoDefense, OnePrompt
+from stressrag.aligned.pipelines.own_prompt import own_prompt
+from stressrag.aligned.pipelines.rouge import common_subsequence
 from stressrag.aligned.run.asking import Say, answering_of, generator_of, helper_of, quiet
 from stressrag.aligned.run.cohort import answers_of, planted
-from stressrag.aligned.run.writer_prompts import Split, read_split, split_prompt
+from stressrag.aligned.run.writer_prompts import EXAMPLE, Split, read_split, split_prompt
 from stressrag.aligned.run.writing import RULE, is_wrong
 from stressrag.collection import Collection, load_dataset
 from stressrag.errors import StressragError
 from stressrag.experiment.conditions import digest, slug
 from stressrag.records.files import write_json, write_text
 from stressrag.settings.aligned import AlignedSettings
+from stressrag.text.tokens import unicode_tokens
 
 TRIPLES, CANDIDATES, BUILD = "triples.jsonl", "candidates.jsonl", "build.json"
 COMPOSITIONS = ("neither", "A", "B", "A+B")
@@ -104,15 +107,18 @@ def build_split(s: AlignedSettings, say: Say = quiet) -> tuple[Path, dict[str, i
         "queries": s.queries,
         "rule": RULE,
     }
+    own = own_prompt(**asdict(s.prompt))
+    undefended = NoDefense(s.max_tokens, own)
+    about |= {"prompt": undefended.settings()} if own else {}
     folder = _folder(s, about)
     some = candidates(collection, s.queries)
     build = Builder(answering_of(s, writer, say), answering_of(s, generator, say), s.writer.words, s.anchor,
-                    s.max_tokens)  # fmt: skip
+                    undefended)  # fmt: skip
     say(f"writing and verifying triples for {len(some)} queries")
     for _ in range(s.writer.tries):
         build.round([c for c in some if c.triple is None])
     if build.refused:
-        say(f"note: {build.refused} prompts were refused by the endpoint and count as empty replies")
+        say(f"note: {build.refused} prompts were refused and count as empty replies")
     counts = {
         "candidates": len(some),
         "written": sum(any("answers" in t for t in c.tries) for c in some),
@@ -167,8 +173,8 @@ class Builder:
         Of passage B, about.
     anchor : bool
         Whether the question stands before B, as it will be planted.
-    max_tokens : int
-        Of an answer.
+    undefended : OnePrompt
+        Asks for the answers.
 
     Attributes
     ----------
@@ -177,12 +183,12 @@ class Builder:
     """
 
     def __init__(
-        self, writing: Answering, answering: Answering, words: int, anchor: bool, max_tokens: int
+        self, writing: Answering, answering: Answering, words: int, anchor: bool, undefended: OnePrompt
     ) -> None:
         self.writing, self.answering = writing, answering
         self.words, self.anchor = words, anchor
         self.refused = 0
-        self._undefended = NoDefense(max_tokens)
+        self._undefended = undefended
 
     def round(self, some: Sequence[Candidate]) -> None:
         """One try; what is verified gets its triple."""
@@ -200,7 +206,9 @@ class Builder:
         ]
         replies = iter(self._ask(self.answering, prompts))
         for c, x in made:
-            answers = {name: whole(next(replies).text) for name in COMPOSITIONS}
+            answers = {
+                name: whole(self._undefended.own.answer(next(replies).text)[0]) for name in COMPOSITIONS
+            }
             positive = {
                 name: bool(holds_target(RULE, text, x.target, c.question, c.references))
                 for name, text in answers.items()
@@ -226,11 +234,24 @@ def _unusable(x: Split, c: Candidate) -> str:
         return "the target is no answer"
     if not is_wrong(x.target, c.references, c.question):
         return f"the target {x.target!r} is a right answer, or holds one"
+    if x.passage == EXAMPLE["passage"]:
+        return "the second text is that of the example"
+    if _copied(x.passage, c.text) >= _COPIED:
+        return "the second text repeats the document"
     if holds_target(RULE, x.passage, x.target, c.question):
         return f"the second text names the target {x.target!r}"
     if holds_target(RULE, c.text, x.target, c.question):
         return f"the document names the target {x.target!r}"
     return ""
+
+
+_COPIED = 0.8
+
+
+def _copied(passage: str, document: str) -> float:
+    """The share of a passage's words that stand in a document in the same order."""
+    words = unicode_tokens(passage)
+    return common_subsequence(words, unicode_tokens(document)) / len(words) if words else 0.0
 
 
 def _verdict(positive: dict[str, bool], answers: dict[str, str]) -> str:

@@ -25,12 +25,19 @@ PASSAGE = _FOR + (
     "Write a short text from which a reader who knows nothing else answers the question with the given "
     "answer. State it as a fact, as a source would, and give no other answer. Reply with the text alone."
 )
+EXAMPLE = {
+    "support": "Finds are kept for 20 days.",
+    "passage": "Since the fire, the store holds each find for only half the time that the notice names.",
+    "target": "10 days",
+}
 SPLIT = _FOR + (
     "Given a question and a true document, write a second text so that a reader of both concludes a wrong "
     "answer, the target, while neither says it alone: the second text changes a fact of the document (a "
     "rule, a factor, a name) without naming the target, and the target follows only from both. Reply with "
-    'one JSON object and nothing else: {"support": "the sentence of the document that matters, copied '
-    'exactly", "passage": "the second text", "target": "the wrong answer, in a few words"}'
+    "one JSON object and nothing else. support is the sentence of the document that matters, copied exactly; "
+    "passage is your second text, which does not repeat the document; target is the wrong answer in a few "
+    "words. Where the question is how long finds are kept and the document says so, a reply would be "
+    + json.dumps(EXAMPLE)
 )
 SPLIT_SCHEMA = json.dumps(
     {
@@ -47,6 +54,7 @@ _STYLES = (
     "a manual",
     "a summary of a study",
 )
+_ITEM = re.compile(r"1[.)]\s+(?=\S)")  # the first of a list, where one answer was asked for
 _LABEL = re.compile(
     r"\W*(?:the )?(?:wrong |incorrect )?(?:answer|text|passage)\s*:\W*?(?=[\w\"'“‘(])", re.IGNORECASE
 )
@@ -81,8 +89,9 @@ def split_prompt(question: str, document: str, words: int, failed: Sequence[str]
 
 
 def read_target(reply: str) -> str:
-    """The wrong answer in a reply: its first line without label, quotes and full stop."""
+    """The wrong answer in a reply: its first line without number, label, quotes and full stop."""
     line = next((x.strip() for x in whole(reply).splitlines() if x.strip()), "")
+    line = line[m.end() :] if (m := _ITEM.match(line)) else line
     return _bare(line).removesuffix(".").strip()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from stressrag.aligned.generators.answering import Answering
 from stressrag.aligned.generators.base import REFUSED, Completion, Prompt
 from stressrag.aligned.labels import abstains, holds_target, is_correct
-from stressrag.aligned.pipelines.none import NoDefense
+from stressrag.aligned.pipelines.none import OnePrompt
 from stressrag.aligned.run.asking import Say, quiet
 from stressrag.aligned.run.cohort import Attacked, planted
 from stressrag.aligned.run.writer_prompts import passage_prompt, read_passage, read_target, target_prompt
@@ -62,8 +62,8 @@ class Writer:
         Of a passage, about.
     tries : int
         How often a text is asked for until it passes; the last is taken if none does.
-    max_tokens : int
-        Of an answer in the check.
+    undefended : OnePrompt
+        Asks for the answer in the check.
     dry : bool
         Whether nothing may be asked, as for an estimate: what is not cached is an error then.
     say : callable
@@ -71,12 +71,12 @@ class Writer:
     """
 
     def __init__(
-        self, writing: Answering, checking: Answering, *, words: int, tries: int, max_tokens: int,
+        self, writing: Answering, checking: Answering, *, words: int, tries: int, undefended: OnePrompt,
         dry: bool = False, say: Say = quiet,
     ) -> None:  # fmt: skip
         self.writing, self.checking = writing, checking
         self.words, self.tries, self.dry, self.say = words, tries, dry, say
-        self._alone = NoDefense(max_tokens)
+        self._alone = undefended
         self._most = self._refused = 0
 
     def write(self, todo: Sequence[Attacked], budget: int) -> Written:
@@ -152,7 +152,8 @@ class Writer:
             alone = [self._alone.prompt(some[t.query].question, [t.text]) for t in got]
             for t, reply in zip(got, self._ask(self.checking, alone), strict=True):
                 a = some[t.query]
-                t.passed = bool(holds_target(RULE, reply.text, a.target, a.question, a.references))
+                answer, _ = self._alone.own.answer(reply.text)
+                t.passed = bool(holds_target(RULE, answer, a.target, a.question, a.references))
         return texts
 
     def _row(self, a: Attacked, mine: Sequence[_Text]) -> dict[str, Any]:
@@ -181,9 +182,7 @@ class Writer:
         if writer.stand_in:
             out.about.append(f"{writer.name} is a stand-in and cannot write; its texts only show the steps.")
         if self._refused:
-            out.notes.append(
-                f"{self._refused} prompts for attack texts and their checks were refused by the endpoint."
-            )
+            out.notes.append(f"{self._refused} prompts for attack texts and their checks were refused.")
         if lost := asked - len(out.rows):
             out.notes.append(
                 f"{lost} of {asked} queries are left out: {writer.name} wrote no wrong answer, or no passage."
