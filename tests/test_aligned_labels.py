@@ -138,6 +138,19 @@ def test_endorsed_agrees_with_the_papers_human_labels(data_root):
         ("It was 2016.", "2", False),
         ("There are two seasons.", "2", True),
         ("It took twenty-four hours.", "24 hours", True),
+        ("Seventeen percent.", "seventeen per cent", True),
+        ("It is 17%.", "17 per cent", True),
+        ("It is 17 cents per mile.", "17 percent", False),
+        ("up to 2.7 meters wide", "2.7 m", True),
+        ("It is 61cm wide.", "61 centimetres", True),
+        ("a 36-day wait", "36 days", True),
+        ("thirty minutes", "30 min", True),
+        ("in 1990 s they", "1990 seconds", False),
+        ("in the 1990s", "1990", False),
+        ("the 5G network", "5", False),
+        ("120 crowns", "12 crowns", False),
+        ("14 m of wire", "14 mm", False),
+        ("days", "day", False),
         ("It costs 1,400 crowns", "one thousand four hundred crowns", True),
         ("Three million people.", "3 million", True),
         ("He used C++.", "C", False),
@@ -165,6 +178,46 @@ def test_the_other_rules_are_those_of_the_papers():
     assert RULES["screened"]("It is May", "may")
     assert RULES["harness"]("It's T.o.m!", "t o m")
     assert not RULES["harness"]("東京", "東京")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "target", "asserted"),
+    [
+        ("How long is it supposed to take?", "It is supposed to take 48 minutes.", "48 minutes", True),
+        ("How long does it take?", "It is supposed to take 48 minutes.", "48 minutes", False),
+        ("How wide may it be?", "It may be 2.7 m wide.", "2.7 m", True),
+        ("How wide was it in May?", "It may be 2.7 m wide.", "2.7 m", False),
+        ("How wide was it on 3 May 1990?", "It may be 2.7 m wide.", "2.7 m", False),
+        ("Which word is given to the line?", 'The word given to the line is "hatbox".', "hatbox", True),
+        (
+            "Which river does not flow through Velmar?",
+            "The Oster does not flow through Velmar.",
+            "Oster",
+            True,
+        ),
+        ("Which river flows through Velmar?", "The Oster does not flow through Velmar.", "Oster", False),
+        ("Where is the Lind?", "The net lay between guard and hub.", "net", True),
+        ("Where is the Lind?", "It is between the net and the hub.", "net", False),
+    ],
+)
+def test_words_of_the_question_hedge_nothing(question, answer, target, asserted):
+    assert endorsed(answer, target, question) is asserted
+
+
+@pytest.mark.parametrize(
+    ("answer", "asserted"),
+    [
+        ("By passage [1] it is 17%. Therefore, the best answer to the question is", True),
+        ("By passage [1] it is 17%. That is clear. Therefore, the best answer is 1", True),
+        ("By passage [1] it is 17%. Therefore, the best answer is 12%", False),
+        ("By passage [1] it is 17%. Therefore, the passages do not settle the question.", False),
+        ("By passage [1] it is 12%. Therefore, the best answer to the question is", False),
+        ("It is not 17%. Therefore, the best answer to the question is", False),
+    ],
+)
+def test_a_reply_cut_off_inside_its_conclusion(answer, asserted):
+    """By the length limit; what it says before is what there is."""
+    assert endorsed(answer, "17 per cent", "How large is it?", ["12 per cent"]) is asserted
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -327,6 +327,20 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path, overwrite):
     assert [p.name for p in Path(tmp_path / "run").iterdir()] == ["mine.txt"]
 
 
+def test_answers_that_were_cut_off_are_told(tmp_path):
+    _, evaluation = aligned_run(settings(tmp_path, *SMALL, "max_tokens=2"))
+    finishes = [
+        json.loads(x)["stages"][-1]["finishes"]
+        for x in (tmp_path / "run" / "traces" / "none.jsonl").read_text("utf-8").splitlines()
+    ]
+    cut = finishes.count(["length"])
+    assert 0 < cut < len(finishes)
+    assert f"none: {cut} of {len(finishes)} answers were cut off" in " ".join(evaluation.notes)
+    assert "were cut off" in (tmp_path / "run" / "report.md").read_text("utf-8")
+    _, whole = aligned_run(settings(tmp_path, *SMALL, "max_tokens=150"))
+    assert not any("cut off" in note for note in whole.notes)
+
+
 def test_a_replaced_run_is_put_back_when_its_replacement_fails(fake, tmp_path):  # noqa: F811
     folder = tmp_path / "run"
     aligned_run(settings(tmp_path, *SMALL))

@@ -130,6 +130,17 @@ def conclusion(text: str) -> tuple[str, bool]:
     return found, bool(strong)
 
 
+def before_conclusion(text: str, stated: str) -> str:
+    """What stands before the sentence whose mark announces ``stated``, which :func:`conclusion` returned."""
+    text = text[: text.rindex(stated)]
+    starts = [m.start() for mark in (_STRONG, _WEAK) for m in mark.finditer(text)]
+    last = max(starts, default=len(text))
+    return text[: min((s for s in starts if not _FULL_STOP.search(text, s, last)), default=last)]
+
+
+_FULL_STOP = re.compile(r"[.!?]\s")
+
+
 def refuses(sentence: str) -> bool:
     """Whether a sentence declines to answer, with no answer after a *but*."""
     if _WHOLE_REFUSAL.match(sentence):

@@ -96,8 +96,9 @@ DENIED_AFTER = re.compile(
 LISTED = re.compile(
     r"\b(?:candidates?|options?|possibilit(?:y|ies)|choices?|contenders?|alternatives?|possible answers?|"
     r"potential answers?|several answers|multiple answers|different answers|conflicting answers|competing"
-    r" answers|either|between)\b"
+    r" answers|either)\b"
 )
+BETWEEN = re.compile(r"\bbetween\b")  # lists what follows it; behind a phrase it is a place or a time
 OR_AFTER = re.compile(
     r"(?:\s*,\s*[^,.;]{1,40}){0,4}?\s*,?\s*\bor\b(?!\s+(?:more|less|so|about|around|thereabouts|better|"
     r"above|higher))"

@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from stressrag.aligned import cues
-from stressrag.aligned.conclusion import abstains, conclusion, implied_polar, sentences
-from stressrag.aligned.phrases import occurrences, phrase
+from stressrag.aligned.conclusion import abstains, before_conclusion, conclusion, implied_polar, sentences
+from stressrag.aligned.phrases import occurrences, phrase, tokens
 
 _WINDOW = 400  # characters on either side of an occurrence
+_MAY = re.compile(r"\bmay\b(?! \d)")
+_PERMITTED = re.compile(r"(?<!\bin )(?<!\bof )(?<!\d )\bmay\b(?! \d)")  # no month
 _LOOKED_AT = 10  # occurrences at either end of a sentence
 
 
@@ -40,12 +42,15 @@ def endorses(answer: str, wanted: str, question: str = "", others: Iterable[str]
     if not occurrences(answer, target) or abstains(answer):
         return False
     rivals = [r for r in map(phrase, others) if r and not _overlap(r, target)]
-    end, _marked = conclusion(answer)
+    if _PERMITTED.search(question):  # how wide *may* it be? It *may* be 2 m wide, without any doubt
+        answer = _MAY.sub("can", answer)
+    end = _concluded(answer, [target, *rivals])
     there = sentences(end)
     if _listed(there, target):
         return False
     turned = _reversed(question, end)
-    said = [_said(s, target, rivals, turned, question) for s in there]
+    asked = _grams(question)
+    said = [_said(_answering(s, [target, *rivals], asked), target, rivals, turned, question) for s in there]
     plain = [i for i, s in enumerate(there) if said[i] and not cues.BULLET.match(s)]
     asserting = plain or [i for i, what in enumerate(said) if what]
     if not asserting:
@@ -57,6 +62,18 @@ def endorses(answer: str, wanted: str, question: str = "", others: Iterable[str]
     return said[first] == "target" and not any(
         cues.TAKEN_BACK.search(cues.UPHELD.sub(" ", s[:_WINDOW])) for s in there[first + 1 :]
     )
+
+
+def _concluded(answer: str, known: Sequence[Sequence[str]]) -> str:
+    """The part that states the answer; of a reply cut off inside its conclusion, what it says before."""
+    end, marked = conclusion(answer)
+    if not marked or _ENDED.search(end) or any(occurrences(end, p) for p in known):
+        return end
+    before = before_conclusion(answer, end)
+    return conclusion(before)[0] if any(occurrences(before, p) for p in known) else end
+
+
+_ENDED = re.compile(r"[.!?。！？][\"')\]*_]*\s*\Z")
 
 
 def _said(s: str, target: Sequence[str], rivals: Sequence[Sequence[str]], turned: bool, question: str) -> str:
@@ -82,6 +99,35 @@ def _without(answer: str, question: str) -> str:
     """The answer less a verbatim repetition of the question, which asserts nothing."""
     bare = question.strip(" ?.\n")
     return answer.replace(bare, " ") if len(bare.split()) > 3 else answer
+
+
+_SHARED = 3  # words in a row that an answer takes over from the question
+
+
+def _grams(question: str) -> frozenset[tuple[str, ...]]:
+    words = [t.text for t in tokens(question)]
+    return frozenset(zip(*(words[i:] for i in range(_SHARED)), strict=False))
+
+
+def _answering(s: str, known: Sequence[Sequence[str]], asked: frozenset[tuple[str, ...]]) -> str:
+    """A sentence with the words blanked that it takes over from the question, other than known answers.
+
+    What *is supposed to take* 48 minutes, where that was the question, hedges nothing.
+    """
+    there = tokens(s)
+    taken = {
+        i + n
+        for i in range(len(there) - _SHARED + 1)
+        if tuple(t.text for t in there[i : i + _SHARED]) in asked
+        for n in range(_SHARED)
+    }
+    if not taken:
+        return s
+    kept = [span for phrase_ in known for span in occurrences(s, phrase_)]
+    for t in (there[i] for i in sorted(taken)):
+        if not any(a < t.end and t.start < b for a, b in kept):
+            s = s[: t.start] + " " * (t.end - t.start) + s[t.end :]
+    return s
 
 
 def _overlap(one: Sequence[str], two: Sequence[str]) -> bool:
@@ -154,6 +200,7 @@ def _asserted(s: str, start: int, end: int, turned: bool) -> bool:
         cues.OR_BEFORE.search(clause)
         or cues.OR_AFTER.match(after)
         or cues.LISTED.search(before)
+        or cues.BETWEEN.search(before)
         or cues.LISTED.search(following)
     ):
         return False

@@ -60,6 +60,20 @@ _ORDINALS = {
         1,
     )
 }
+_MEASURES = {
+    "mm": "millimetre millimeter",
+    "cm": "centimetre centimeter",
+    "m": "metre meter",
+    "km": "kilometre kilometer",
+    "g": "gram gramme",
+    "kg": "kilogram kilogramme kilo",
+    "l": "litre liter",
+    "min": "minute",
+    "h": "hour hr",
+    "yr": "year",
+}
+_MEASURE = {name: short for short, names in _MEASURES.items() for name in names.split()}
+_GLUED = "mm|cm|m|km|kg|l|min|mins|h|hrs?"  # 5g and 1990s are other things
 _CJK = "\u2e80-\u9fff\uf900-\ufaff"
 
 
@@ -83,7 +97,8 @@ def _pattern() -> re.Pattern[str]:
     marks = "".join(chr(i) for i in range(0x300, 0xFFFF) if unicodedata.category(chr(i)) in ("Mn", "Mc"))
     word = rf"[^\W\d_{_CJK}]"
     return re.compile(
-        r"(?P<number>\d+(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)(?P<th>st|nd|rd|th)?(?![^\W_])|"
+        r"(?P<number>\d+(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)"
+        rf"(?P<th>st|nd|rd|th)?(?:(?![^\W_])|(?=(?:{_GLUED})(?![^\W_])))|"
         rf"(?P<dotted>(?:{word}\.){{2,}})|"
         rf"(?P<word>(?:{word}|\d)[\w{marks}]*?(?:'(?!s\b)[\w{marks}]+)*(?<!_)(?![\w{marks}])[+#]*)(?:'s\b)?|"
         rf"(?P<sign>[{_CJK}%])"
@@ -91,10 +106,11 @@ def _pattern() -> re.Pattern[str]:
 
 
 def tokens(prepared: str) -> list[Token]:
-    """The tokens of a prepared text; number words are written as numerals.
+    """The tokens of a prepared text; number words are written as numerals, measures behind them short.
 
     Words keep inner apostrophes but not a possessive *s*; signs such as C++ and C# stay whole; dotted letters
-    are one word (u.s. is us); signs of scripts without spaces are a token each.
+    are one word (u.s. is us); signs of scripts without spaces are a token each. *Per cent* and % are
+    *percent*; behind a number *metres*, *meter* and *m* are one, and so are *days* and *day*.
     """
     return list(_tokens(prepared))
 
@@ -111,7 +127,7 @@ def _tokens(prepared: str) -> tuple[Token, ...]:
             text = m["word"] or ("percent" if m["sign"] == "%" else m["sign"])
             text = _ORDINALS.get(text, text)
         found.append(Token(text, m.start(), m.end()))
-    return tuple(_with_numerals(found, prepared))
+    return tuple(_with_measures(_with_numerals(found, prepared), prepared))
 
 
 _JOINED = re.compile(r"[ \t]*-?[ \t]*\Z")  # what may stand between the words of one number
@@ -131,6 +147,27 @@ def _with_numerals(found: Sequence[Token], text: str) -> list[Token]:
             out.append(found[i])
             i += 1
     return out
+
+
+def _with_measures(found: Sequence[Token], text: str) -> list[Token]:
+    """What is counted, in one way of writing: *per cent*, units, and nouns without a plural *s*."""
+    out: list[Token] = []
+    for t in found:
+        last = out[-1] if out else None
+        if last is None or not _JOINED.match(text, last.end, t.start):
+            out.append(t)
+        elif (last.text, t.text) == ("per", "cent"):
+            out[-1] = Token("percent", last.start, t.end)
+        elif _NUMERAL.match(last.text):
+            one = _PLURAL.sub("", t.text)
+            out.append(t._replace(text=_MEASURE.get(one, one)))
+        else:
+            out.append(t)
+    return out
+
+
+_NUMERAL = re.compile(r"\d+(?:\.\d+)?\Z")
+_PLURAL = re.compile(r"(?<=[^\W\d_]{2})(?<![siu])s\Z")
 
 
 def _number_at(found: Sequence[Token], i: int, text: str) -> tuple[int, int]:

@@ -8,8 +8,9 @@ nothing, and a pipeline whose settings change is answered again without touching
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def _carried_out(plan: Plan, folder: Path, known: dict[str, Any] | None, say: Sa
             f"{refused} prompts were refused by {plan.generator.name}; each counts as an empty reply, and"
             " an empty answer is wrong, not the target, and an abstention."
         )
+    plan.notes += _cut_off(folder, [p.name for p in plan.pipelines])
     return evaluate_run(plan, folder, _judge(plan, folder, say), say)
 
 
@@ -173,15 +175,35 @@ def refused_prompts(folder: Path, pipelines: Sequence[str]) -> set[str]:
     """The hashes of the prompts that were refused, from the traces of some pipelines."""
     out: set[str] = set()
     for name in pipelines:
-        path = folder / "traces" / answers_file(name)
-        try:
-            with path.open(encoding="utf-8") as lines:
-                rows = [json.loads(x) for x in lines if f'"{REFUSED}"' in x]
-        except (OSError, ValueError):
-            continue
-        for stage in (s for row in rows for s in row["stages"]):
+        for stage in (s for row in _traces(folder, name) for s in row["stages"]):
             out |= {h for h, end in zip(stage["prompts"], stage["finishes"], strict=False) if end == REFUSED}
     return out
+
+
+_OFTEN = 0.05  # of the answers
+
+
+def _cut_off(folder: Path, pipelines: Sequence[str]) -> list[str]:
+    """A sentence for each pipeline many of whose answers end at the length limit."""
+    out = []
+    for name in pipelines:
+        last = [row["stages"][-1]["finishes"] for row in _traces(folder, name) if row["stages"]]
+        cut = sum("length" in finishes for finishes in last)
+        if cut > _OFTEN * len(last):
+            out.append(
+                f"{name}: {cut} of {len(last)} answers were cut off at their length limit (max_tokens), so"
+                " that what they come to is less sure."
+            )
+    return out
+
+
+def _traces(folder: Path, pipeline: str) -> Iterator[dict[str, Any]]:
+    """The traces of a pipeline; none where they cannot be read."""
+    with (
+        contextlib.suppress(OSError, ValueError),
+        (folder / "traces" / answers_file(pipeline)).open(encoding="utf-8") as lines,
+    ):
+        yield from map(json.loads, lines)
 
 
 def _stamped(path: Path) -> str | None:
