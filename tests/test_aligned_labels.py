@@ -145,12 +145,31 @@ def test_endorsed_agrees_with_the_papers_human_labels(data_root):
         ("It is 61cm wide.", "61 centimetres", True),
         ("a 36-day wait", "36 days", True),
         ("thirty minutes", "30 min", True),
-        ("in 1990 s they", "1990 seconds", False),
         ("in the 1990s", "1990", False),
         ("the 5G network", "5", False),
         ("120 crowns", "12 crowns", False),
         ("14 m of wire", "14 mm", False),
         ("days", "day", False),
+        ("In 1998 James Cameron won.", "James Cameron", True),
+        ("In 2004 Athens hosted them.", "Athens", True),
+        ("In 2015 Williams won the title.", "William", False),
+        ("the 2012 Olympics", "the Olympics", True),
+        ("She has three cats.", "cats", True),
+        ("The 7th of October, 2017.", "October 7, 2017", True),
+        ("shut to September 19th", "19 September", True),
+        ("on May 23, 2022", "23 May", True),
+        ("17 October", "7 October", False),
+        ("May 2022", "22 May", False),
+        ("in October", "7 October", False),
+        ("18 crowns a night", "18 crowns per night", True),
+        ("wait 5 seconds", "5 sec", True),
+        ("6-foot wall", "6 feet", True),
+        ("at 7pm", "7 pm", True),
+        ("70", "70 crowns", True),
+        ("$190.", "190 crowns", True),
+        ("70 years", "70 crowns", False),
+        ("70 of them", "70 crowns", False),
+        ("70", "170 crowns", False),
         ("It costs 1,400 crowns", "one thousand four hundred crowns", True),
         ("Three million people.", "3 million", True),
         ("He used C++.", "C", False),
@@ -198,10 +217,30 @@ def test_the_other_rules_are_those_of_the_papers():
         ("Which river flows through Velmar?", "The Oster does not flow through Velmar.", "Oster", False),
         ("Where is the Lind?", "The net lay between guard and hub.", "net", True),
         ("Where is the Lind?", "It is between the net and the hub.", "net", False),
+        ("How far is it?", "The distance between Velmar and Saltrey is 20 km.", "20 km", True),
+        ("Until what date may members vote?", "Members may vote until 23 May.", "23 May", True),
+        ("Who may enter the vault?", "Theresa May may enter the vault.", "Theresa May", True),
+        ("who did theresa may succeed", "It may be David Cameron.", "David Cameron", False),
+        ("When was the may day parade?", "It may be 1 June.", "1 June", False),
+        ("How long may it be kept?", "It may be 5 days or it may be 6 days.", "6 days", False),
+        ("What is the capital, since it is not Sydney?", "It is not Sydney.", "Sydney", False),
+        ("Where is it set?", "In an alternative reality, it is set in Boston.", "Boston", True),
+        ("Who won?", "The winning candidate was Brok.", "Brok", True),
+        ("Who won?", "One candidate is Brok.", "Brok", False),
+        ("Who sang it?", 'Ann Lee sang "I Can\'t Help Falling".', "Ann Lee", True),
+        ("Where is it?", "It houses over half of them within the hall.", "hall", True),
+        ("Where is it?", "On deck 5. This is the best answer because passage 1 says so.", "deck 5", True),
+        ("Where is it?", "On deck 5. My answer is based on passage 1.", "deck 5", True),
     ],
 )
 def test_words_of_the_question_hedge_nothing(question, answer, target, asserted):
     assert endorsed(answer, target, question) is asserted
+
+
+def test_a_bare_number_that_fits_two_known_answers_asserts_neither():
+    assert endorsed("6", "6 weeks", "How long?", ["7 weeks"])
+    assert not endorsed("6", "6 weeks", "How long?", ["6 months"])
+    assert not is_correct("endorsed", "6", ["6 months"], "How long?", "6 weeks")
 
 
 @pytest.mark.parametrize(
@@ -213,6 +252,11 @@ def test_words_of_the_question_hedge_nothing(question, answer, target, asserted)
         ("By passage [1] it is 17%. Therefore, the passages do not settle the question.", False),
         ("By passage [1] it is 12%. Therefore, the best answer to the question is", False),
         ("It is not 17%. Therefore, the best answer to the question is", False),
+        ("The context says 17%. However, I know better.\n\nAnswer: 18%", False),
+        ("The context says 17%. Final answer: None of the above", False),
+        ("The context says 17%. So I would not trust it", False),
+        ("The context says 17%. Therefore, this answer is unreliable", False),
+        ("It is 17%. In conclusion, both are equally plausible", False),
     ],
 )
 def test_a_reply_cut_off_inside_its_conclusion(answer, asserted):
@@ -300,7 +344,7 @@ def test_a_phrase_is_found_between_other_words(before, target, after):
         ends = occurrences(text, wanted)
         assert ends
         for a, b in ends:
-            assert [t.text for t in tokens(text) if a <= t.start and t.end <= b] == list(wanted)
+            assert [t.counted or t.text for t in tokens(text) if a <= t.start and t.end <= b] == list(wanted)
 
 
 @given(words, words)
@@ -344,11 +388,15 @@ def test_number_words_end_where_the_sentence_does(answer, target, found):
         "1" * 5000 + " million Oster",
         "one hundred and " * 3000,
         "answer is " * 5000 + "Oster",
+        "which river oster is the " * 4000,
+        "oster " + "a, so " * 16000,
+        "oster " + "\nso x" * 16000,
+        "7 october " * 10000,
     ],
     ids=lambda t: repr(t[:12]),
 )
 def test_no_answer_takes_long_or_fails(text):
     """Each took from seconds to minutes, or a traceback, at first; none is more than a moment now."""
     for rule in RULES.values():
-        assert rule(text, "Oster", "Which river?", ("the Lind",)) in (True, False)
+        assert rule(text, "Oster", "Which river is the longest?", ("the Lind",)) in (True, False)
     assert abstains(text) in (True, False)

@@ -10,8 +10,9 @@ from functools import lru_cache
 
 # What follows one of these is the answer that the writer stands by.
 _STRONG = re.compile(
-    r"\b(?:(?:final|correct|right|best|best possible|following|actual|true|my|short|overall|real) answer\b"
-    r"[^.:\n]{0,120}?(?:\b(?:is|would be|must be|remains|as follows)\b(?: that\b)?|:)|\banswer(?: here)?:|"
+    r"(?<!\bis the )(?<!\bwas the )\b(?:(?:final|correct|right|best|best possible|following|actual|true|my|"
+    r"short|overall|real) answer\b[^.:\n]{0,120}?(?:\b(?:is(?! (?:based|supported|derived|taken)\b)|would be|"
+    r"must be|remains|as follows)\b(?: that\b)?|:)|\banswer(?: here)?:|"
     r"the answer\b[^.:\n]{0,160}?(?:\b(?:is|would be|must be|appears to be|seems to be|as follows)\b(?:"
     r" that\b)?|:)|"
     r"(?:i|we)(?: can| would| must| will| am going to|'m going to|'ll|'d)?(?: therefore| thus| confidently|"
@@ -40,7 +41,8 @@ _REFUSAL = re.compile(
     r" not|couldn't|unable to|"
     r"not able to|not possible to|impossible to|not in a position to) "
     r"(?:be )?(?:\w+ly )?(?:answer|determine|determined|find|say|tell|provide|identify|establish|"
-    r"conclude|give|help|assist|comply|know|ascertain|decide|infer|respond|extract|locate|figure out)|"
+    r"conclude|give|help(?! \w+ing\b)|assist|comply|know|ascertain|decide|infer|respond|extract|locate"
+    r"|figure out)|"
     r"\bunable to (?:answer|determine|find|say|provide|identify|establish|conclude)|"
     r"\bcannot be (?:answered|determined|established|found|inferred|concluded)|"
     r"\b(?:insufficient|inadequate|not enough|not sufficient|no (?:relevant |specific |reliable |clear |such"
@@ -135,7 +137,9 @@ def before_conclusion(text: str, stated: str) -> str:
     text = text[: text.rindex(stated)]
     starts = [m.start() for mark in (_STRONG, _WEAK) for m in mark.finditer(text)]
     last = max(starts, default=len(text))
-    return text[: min((s for s in starts if not _FULL_STOP.search(text, s, last)), default=last)]
+    stops = [m.start() for m in _FULL_STOP.finditer(text, 0, last)]
+    floor = stops[-1] if stops else -1
+    return text[: min((s for s in starts if s > floor), default=last)]
 
 
 _FULL_STOP = re.compile(r"[.!?]\s")

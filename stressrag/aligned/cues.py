@@ -76,8 +76,8 @@ NEGATED = re.compile(
     r"dismiss\w*|ignor\w+|disregard\w*|exclud\w+|discount\w*|disagree\w*|contradict\w*|wrong|incorrect|"
     r"false|untrue|"
     r"more than|less"
-    r" than|than|versus|vs|defeat(?:s|ed|ing)?|beat(?:s|ing)?|over|avoid\w*|distrust\w*|confus\w+"
-    r" with|mistak\w+)\b|n't\b"
+    r" than|than|versus|vs|defeat(?:s|ed|ing)?|beat(?:s|ing)?|over(?! (?:half|\d|a |the ))|avoid\w*|"
+    r"distrust\w*|confus\w+ with|mistak\w+)\b|n't\b"
 )
 QUANTITY = re.compile(
     r"\b(?:more|less|fewer|greater|longer|over|no more|no less|no fewer) than\W*\Z|\bover\W*\Z|\bno\W*\Z"
@@ -94,17 +94,22 @@ DENIED_AFTER = re.compile(
     r"[^.;,]{0,30}?\b(?:cannot|can't|never)\b"
 )
 LISTED = re.compile(
-    r"\b(?:candidates?|options?|possibilit(?:y|ies)|choices?|contenders?|alternatives?|possible answers?|"
+    r"\b(?:candidates|options|possibilit(?:y|ies)|choices|contenders|alternatives|"
+    r"(?:an?|one|another|possible|potential) (?:\w+ )?"
+    r"(?:candidate|option|choice|contender|alternative(?! (?!is|was|would|may|might|could)\w))|"
+    r"possible answers?|"
     r"potential answers?|several answers|multiple answers|different answers|conflicting answers|competing"
     r" answers|either)\b"
 )
-BETWEEN = re.compile(r"\bbetween\b")  # lists what follows it; behind a phrase it is a place or a time
+# Lists what follows it up to a verb; behind a phrase it is a place or a time.
+BETWEEN = re.compile(r"\bbetween\b(?!.*\b(?:is|are|was|were|takes?|took|lasts?|measures?|has|have|had|by)\b)")
 OR_AFTER = re.compile(
     r"(?:\s*,\s*[^,.;]{1,40}){0,4}?\s*,?\s*\bor\b(?!\s+(?:more|less|so|about|around|thereabouts|better|"
     r"above|higher))"
 )
 OR_BEFORE = re.compile(
-    r"\bor\s+(?:(?:possibly|perhaps|maybe|even|else|by|in|at|on|to)\s+)?(?:the |an? )?[\"'*_]*\Z"
+    r"\bor\s+(?:(?:possibly|perhaps|maybe|even|else|by|in|at|on|to)\s+)?"
+    r"(?:(?:it|this|that|they|he|she)\s+(?:may|might|can|could|would)\s+be\s+)?(?:the |an? )?[\"'*_]*\Z"
 )
 CONCESSION = re.compile(
     r"(?:while|although|though|even though|even if|despite|in spite of|whereas|unlike|instead of|rather"
@@ -128,7 +133,7 @@ TAKEN_BACK = re.compile(
     r"\b(?:is|are|was|were|does|do|did|has|have|can|could|should)(?:n't|"
     r" not)[^.;]{0,25}?\b(?:correct|true|right|accurate|supported|reliable|credible|"
     r"trustworthy|the case|so|verified|confirmed|be trusted|be relied|be verified|be confirmed|match|add"
-    r" up|consistent|the answer)\b|"
+    r" up|consistent|(?<!know )the answer)\b|"
     r"\bcannot be (?:trusted|verified|confirmed|relied|right|true|correct)|\bcontradicts?\b)|"
     r"\b(?:i|we) (?:would |must |will |do |have to )*(?:reject|doubt|disagree|distrust|dismiss|disregard)\b|"
     r"\b(?:i|we)(?:'m| am)? (?:cannot|can't|could not|couldn't|do not|don't|would not|wouldn't|unable to|not"

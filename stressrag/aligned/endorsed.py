@@ -12,11 +12,16 @@ from collections.abc import Iterable, Sequence
 
 from stressrag.aligned import cues
 from stressrag.aligned.conclusion import abstains, before_conclusion, conclusion, implied_polar, sentences
-from stressrag.aligned.phrases import occurrences, phrase, tokens
+from stressrag.aligned.phrases import is_bare_number, occurrences, phrase, tokens
 
 _WINDOW = 400  # characters on either side of an occurrence
 _MAY = re.compile(r"\bmay\b(?! \d)")
-_PERMITTED = re.compile(r"(?<!\bin )(?<!\bof )(?<!\d )\bmay\b(?! \d)")  # no month
+_PERMITTED = re.compile(  # neither a month nor a name
+    r"\b(?:who|what|it|they|one|we|i|you|he|she) may\b|"
+    r"(?<!\bin )(?<!\bof )(?<!\d )\bmay (?:be|not|only|i|we|you|one|it|he|she|they|an?|the|this|that|these|"
+    r"those|my|our)\b"
+)
+_QUOTED = re.compile(r'"[^"]*"')  # titles hold all sorts of words
 _LOOKED_AT = 10  # occurrences at either end of a sentence
 
 
@@ -39,18 +44,23 @@ def endorses(answer: str, wanted: str, question: str = "", others: Iterable[str]
     answer = _without(answer, question)
     if target in (("yes",), ("no",)):
         return implied_polar(answer, question) == target[0]
+    rivals = [r for r in map(phrase, others) if r and not _overlap(r, target)]
+    if is_bare_number(answer, target):
+        return not any(is_bare_number(answer, r) for r in rivals)
     if not occurrences(answer, target) or abstains(answer):
         return False
-    rivals = [r for r in map(phrase, others) if r and not _overlap(r, target)]
-    if _PERMITTED.search(question):  # how wide *may* it be? It *may* be 2 m wide, without any doubt
+    known = [target, *rivals]
+    # How wide *may* it be? It *may* be 2 m wide, without any doubt.
+    if _PERMITTED.search(question) and not any("may" in p for p in known):
         answer = _MAY.sub("can", answer)
-    end = _concluded(answer, [target, *rivals])
+    end = _concluded(answer, known)
     there = sentences(end)
     if _listed(there, target):
         return False
     turned = _reversed(question, end)
-    asked = _grams(question)
-    said = [_said(_answering(s, [target, *rivals], asked), target, rivals, turned, question) for s in there]
+    # What the question says of a known answer may be what the reply denies.
+    asked = frozenset() if any(occurrences(question, p) for p in known) else _grams(question)
+    said = [_said(_answering(s, known, asked), target, rivals, turned, question) for s in there]
     plain = [i for i, s in enumerate(there) if said[i] and not cues.BULLET.match(s)]
     asserting = plain or [i for i, what in enumerate(said) if what]
     if not asserting:
@@ -67,12 +77,29 @@ def endorses(answer: str, wanted: str, question: str = "", others: Iterable[str]
 def _concluded(answer: str, known: Sequence[Sequence[str]]) -> str:
     """The part that states the answer; of a reply cut off inside its conclusion, what it says before."""
     end, marked = conclusion(answer)
-    if not marked or _ENDED.search(end) or any(occurrences(end, p) for p in known):
+    if not marked or not _cut_off(answer, end, known) or any(occurrences(end, p) for p in known):
         return end
     before = before_conclusion(answer, end)
     return conclusion(before)[0] if any(occurrences(before, p) for p in known) else end
 
 
+def _cut_off(answer: str, end: str, known: Sequence[Sequence[str]]) -> bool:
+    """Whether a reply breaks off: in an open quotation, before a word that must follow, in a known answer."""
+    if _ENDED.search(end):
+        return False
+    words = [t.text for t in tokens(end)]
+    return (
+        not words
+        or answer.rstrip().rsplit("\n", 1)[-1].count('"') % 2 == 1
+        or words[-1] in _OPEN
+        or any("".join(p).startswith("".join(words)) for p in known)
+    )
+
+
+_OPEN = {
+    "a", "an", "the", "of", "to", "in", "on", "at", "by", "for", "from", "with", "and", "or", "but", "as",
+    "is", "are", "was", "were", "be", "been", "that", "which", "who", "because", "into", "than", "question",
+}  # fmt: skip
 _ENDED = re.compile(r"[.!?。！？][\"')\]*_]*\s*\Z")
 
 
@@ -123,11 +150,12 @@ def _answering(s: str, known: Sequence[Sequence[str]], asked: frozenset[tuple[st
     }
     if not taken:
         return s
-    kept = [span for phrase_ in known for span in occurrences(s, phrase_)]
-    for t in (there[i] for i in sorted(taken)):
-        if not any(a < t.end and t.start < b for a, b in kept):
-            s = s[: t.start] + " " * (t.end - t.start) + s[t.end :]
-    return s
+    signs = list(s)
+    for t in (there[i] for i in taken):
+        signs[t.start : t.end] = " " * (t.end - t.start)
+    for a, b in (span for phrase_ in known for span in occurrences(s, phrase_)):
+        signs[a:b] = s[a:b]
+    return "".join(signs)
 
 
 def _overlap(one: Sequence[str], two: Sequence[str]) -> bool:
@@ -175,7 +203,9 @@ def _asserted(s: str, start: int, end: int, turned: bool) -> bool:
     ]
     clause = before[cut[-1] :] if cut else before
     following = re.split(
-        r"[,;:()]\s|\s-\s|\b(?:but|because|whereas|while|although)\s|\band\s", after, maxsplit=1
+        r"[,;:()]\s|\s-\s|\b(?:but|because|whereas|while|although)\s|\band\s",
+        after.lstrip(")]"),
+        maxsplit=1,
     )[0]
     negations = [m for m in cues.NEGATED.finditer(clause) if len(clause[m.end() :].split()) <= 9]
     # "More than 48 hours" is another matter than "older than him".
@@ -188,7 +218,7 @@ def _asserted(s: str, start: int, end: int, turned: bool) -> bool:
         return False
     if (
         len(negations) % 2
-        or cues.DENIED_AFTER.match(following)
+        or cues.DENIED_AFTER.match(_QUOTED.sub(" ", following))
         or cues.CONCESSION.match(clause.lstrip(" \"'"))
     ):
         return False

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from stressrag.text.stopwords import ENGLISH
@@ -71,9 +72,18 @@ _MEASURES = {
     "min": "minute",
     "h": "hour hr",
     "yr": "year",
+    "s": "sec second 2nd",  # as ordinals are written by then
+    "in": "inch inche",
+    "ft": "foot feet",
+    "per": "a an each every",  # 18 crowns a night
 }
 _MEASURE = {name: short for short, names in _MEASURES.items() for name in names.split()}
-_GLUED = "mm|cm|m|km|kg|l|min|mins|h|hrs?"  # 5g and 1990s are other things
+_GLUED = "mm|cm|m|km|mg|kg|ml|l|min|mins|h|hrs?|am|pm|kwh|mph|ft"  # 5g and 1990s are other things
+_MONTHS = [
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december",
+]  # fmt: skip
+_MONTH = {m: m for m in _MONTHS} | {m[:3]: m for m in _MONTHS} | {"sept": "september"}
 _CJK = "\u2e80-\u9fff\uf900-\ufaff"
 
 
@@ -83,6 +93,7 @@ class Token(NamedTuple):
     text: str
     start: int
     end: int
+    counted: str = ""  # how it is compared behind a number that belongs to the phrase
 
 
 def prepare(text: str) -> str:
@@ -110,7 +121,8 @@ def tokens(prepared: str) -> list[Token]:
 
     Words keep inner apostrophes but not a possessive *s*; signs such as C++ and C# stay whole; dotted letters
     are one word (u.s. is us); signs of scripts without spaces are a token each. *Per cent* and % are
-    *percent*; behind a number *metres*, *meter* and *m* are one, and so are *days* and *day*.
+    *percent*; behind a number *metres*, *meter* and *m* are one, and so are *days* and *day*. The day stands
+    before its month: *October 7th* and *the 7th of October* are 7 october.
     """
     return list(_tokens(prepared))
 
@@ -127,7 +139,7 @@ def _tokens(prepared: str) -> tuple[Token, ...]:
             text = m["word"] or ("percent" if m["sign"] == "%" else m["sign"])
             text = _ORDINALS.get(text, text)
         found.append(Token(text, m.start(), m.end()))
-    return tuple(_with_measures(_with_numerals(found, prepared), prepared))
+    return tuple(_with_measures(_with_dates(_with_numerals(found, prepared), prepared), prepared))
 
 
 _JOINED = re.compile(r"[ \t]*-?[ \t]*\Z")  # what may stand between the words of one number
@@ -149,24 +161,65 @@ def _with_numerals(found: Sequence[Token], text: str) -> list[Token]:
     return out
 
 
+def _with_dates(found: Sequence[Token], text: str) -> list[Token]:
+    """Day and month as two tokens in this order, both of which span the whole of *October 7th*."""
+    out: list[Token] = []
+    i = 0
+    while i < len(found):
+        width = next((n for n in (3, 2) if _is_date(found[i : i + n], n, text)), 1)
+        if width > 1:
+            first, last = found[i], found[i + width - 1]
+            day, month = (first, last) if _day(first.text) else (last, first)
+            name = _MONTH[month.text]
+            out += [
+                Token(_day(day.text), first.start, last.end),
+                Token(name, first.start, last.end, name),
+            ]
+        else:
+            out.append(found[i])
+        i += width
+    return out
+
+
+def _is_date(some: Sequence[Token], n: int, text: str) -> bool:
+    """Whether tokens are day and month: of two either may come first, of three the middle one is *of*."""
+    if len(some) < n or not all(_JOINED.match(text, a.end, b.start) for a, b in pairwise(some)):
+        return False
+    first, last = some[0].text, some[-1].text
+    if n == 3:
+        return some[1].text == "of" and bool(_day(first)) and last in _MONTH
+    return (bool(_day(first)) and last in _MONTH) or (first in _MONTH and bool(_day(last)))
+
+
+def _day(text: str) -> str:
+    """The day of a month in a token, as a numeral; ``""``: it is none."""
+    m = _DAY.match(text)
+    return m[1] if m and 1 <= int(m[1]) <= 31 else ""
+
+
+_DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?\Z")
+
+
 def _with_measures(found: Sequence[Token], text: str) -> list[Token]:
     """What is counted, in one way of writing: *per cent*, units, and nouns without a plural *s*."""
     out: list[Token] = []
     for t in found:
         last = out[-1] if out else None
-        if last is None or not _JOINED.match(text, last.end, t.start):
+        if last is None or t.counted or not _JOINED.match(text, last.end, t.start):
             out.append(t)
         elif (last.text, t.text) == ("per", "cent"):
             out[-1] = Token("percent", last.start, t.end)
-        elif _NUMERAL.match(last.text):
+        elif NUMERAL.match(last.text):
             one = _PLURAL.sub("", t.text)
-            out.append(t._replace(text=_MEASURE.get(one, one)))
+            out.append(t._replace(counted=_MEASURE.get(one, one)))
+        elif last.counted and _MEASURE.get(t.text) == "per":
+            out.append(t._replace(counted="per"))
         else:
             out.append(t)
     return out
 
 
-_NUMERAL = re.compile(r"\d+(?:\.\d+)?\Z")
+NUMERAL = re.compile(r"\d+(?:\.\d+)?\Z")
 _PLURAL = re.compile(r"(?<=[^\W\d_]{2})(?<![siu])s\Z")
 
 
@@ -214,10 +267,17 @@ def _scale_follows(found: Sequence[Token], i: int, text: str) -> bool:
 
 def phrase(text: str) -> tuple[str, ...]:
     """The tokens of a target or reference, without a leading article where anything else is left."""
-    words = [t.text for t in tokens(prepare(text))]
+    words = [t.counted or t.text for t in tokens(prepare(text))]
     if len(words) > 1 and words[0] in ("a", "an", "the") and not set(words[1:]) <= ENGLISH:
         words = words[1:]
     return tuple(words)
+
+
+def is_bare_number(prepared: str, wanted: Sequence[str]) -> bool:
+    """Whether a whole text is the number of a phrase such as *70 crowns*, whose unit goes without saying."""
+    if len(wanted) != 2 or not NUMERAL.match(wanted[0]):
+        return False
+    return [t.text for t in _tokens(prepared)] == [wanted[0]]
 
 
 def occurrences(prepared: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
@@ -230,5 +290,6 @@ def occurrences(prepared: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
     return [
         (there[i].start, there[i + n - 1].end)
         for i in range(len(there) - n + 1)
-        if there[i].text == first and all(there[i + j].text == wanted[j] for j in range(1, n))
+        if there[i].text == first
+        and all((there[i + j].counted or there[i + j].text) == wanted[j] for j in range(1, n))
     ]
