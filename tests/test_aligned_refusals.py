@@ -63,6 +63,24 @@ def test_a_resumed_run_knows_that_the_key_is_good_but_not_for_ever(fake, tmp_pat
     assert Counter(c.finish for c in record.complete(many)) == {"stop": 1, "refused": 40}
 
 
+@pytest.mark.parametrize("on_refusal", ["stop", "record"])
+def test_many_refusals_leave_no_other_prompt_unasked(fake, on_refusal, tmp_path):  # noqa: F811
+    fake.behave = refusing()
+    many = [Prompt("good"), *(Prompt(f"bad {i}") for i in range(30)), Prompt("good too")]
+    answering = Answering(fake.generator(), tmp_path, on_refusal=on_refusal, concurrency=1)
+    if on_refusal == "record":
+        assert [c.finish for c in answering.complete(many)] == ["stop", *["refused"] * 30, "stop"]
+    else:
+        with pytest.raises(StressragError, match=r"30 of 32 prompts.*on_refusal=record"):
+            answering.complete(many)
+    assert len(fake.asked) == 32
+    fake.behave = refusing(words=("bad", "good"))
+    with pytest.raises(
+        StressragError, match=r"10 times in a row.*nothing was answered yet: see whether the end"
+    ):
+        Answering(fake.generator(), tmp_path / "new", on_refusal=on_refusal, concurrency=1).complete(many)
+
+
 @pytest.mark.parametrize(
     "said", ["API key not valid", "Invalid model name passed", "The model `x` does not exist"]
 )

@@ -24,6 +24,7 @@ from stressrag.aligned.run.execute import aligned_run
 from stressrag.aligned.run.judging import judge, judge_prompt, read_judgment
 from stressrag.collection import load_dataset
 from stressrag.errors import StressragError
+from stressrag.records.replacing import held
 from stressrag.retrievers.bm25 import BM25
 from stressrag.settings.aligned import aligned_settings
 
@@ -327,6 +328,76 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path, overwrite):
     assert [p.name for p in Path(tmp_path / "run").iterdir()] == ["mine.txt"]
 
 
+def test_one_run_at_a_time_in_a_folder(tmp_path):
+    with held(tmp_path / "run"), pytest.raises(StressragError, match="another run is at work in"):
+        aligned_run(settings(tmp_path, *SMALL))
+    aligned_run(settings(tmp_path, *SMALL))
+
+
+def test_a_run_that_fails_after_its_settings_changed_keeps_no_other_answers(fake, tmp_path):  # noqa: F811
+    folder = tmp_path / "run"
+    words = [*SMALL, "generator=openai", f"generator.base_url={fake.url}", "generator.model=tiny"]
+    fake.behave = lambda text, nth: "the Oster"
+    aligned_run(settings(tmp_path, *words, "pipeline=caution,keyword_prompt"))
+    fake.behave = lambda text, nth: (401, {}, b"no")
+    changed = ["pipeline=caution,keyword_prompt", "pipeline_options.caution.max_tokens=9"]
+    with pytest.raises(StressragError, match="set max_tokens instead"):
+        aligned_run(settings(tmp_path, *words, *changed))
+    assert (folder / "report.md").exists(), "nothing was begun"
+    (tmp_path / "i.txt").write_text("Be kind.")
+    with pytest.raises(StressragError, match="401"):
+        aligned_run(settings(tmp_path, *words, f"prompt.instruction={tmp_path / 'i.txt'}", *changed[:1]))
+    assert sorted(p.name for p in (folder / "answers").iterdir()) == [
+        "keyword_prompt.json",
+        "keyword_prompt.jsonl",
+    ]
+    assert not (folder / "report.md").exists()
+    assert json.loads((folder / "run.json").read_text())["pipelines"]["none"]["instruction"] == "Be kind."
+
+
+def test_a_failed_replacement_of_an_unfinished_run_can_be_tried_again(fake, tmp_path):  # noqa: F811
+    words = [*SMALL, "generator=openai", f"generator.base_url={fake.url}", "generator.model=tiny"]
+    fake.behave = lambda text, nth: (401, {}, b"no")
+    for overwrite in ("false", "true", "true"):
+        with pytest.raises(StressragError, match="401"):
+            aligned_run(settings(tmp_path, *words, f"overwrite={overwrite}"))
+        (tmp_path / "run" / "notes.txt").write_text("mine")
+    fake.behave = lambda text, nth: "the Oster"
+    aligned_run(settings(tmp_path, *words, "overwrite=true"))
+    assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("overwrite", [(), ("overwrite=true",)])
+def test_a_run_json_of_somebody_else_is_left_alone(tmp_path, overwrite):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_text('{"my": 1}')
+    with pytest.raises(StressragError, match="holds no aligned run"):
+        aligned_run(settings(tmp_path, *SMALL, *overwrite))
+    assert [p.name for p in folder.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize("moved", [0, 1, 3, 99])
+def test_a_run_killed_while_it_was_set_aside_comes_back(fake, tmp_path, moved):  # noqa: F811
+    """``moved`` files were moved; with all of them the mark is there as well, and the new run had begun."""
+    folder = tmp_path / "run"
+    aligned_run(settings(tmp_path, *SMALL))
+    (folder / ".lock").unlink()
+    before = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    names = sorted((p.name for p in folder.iterdir()), key=lambda n: n != "aligned.json")
+    (folder / ".before").mkdir()
+    for name in names[:moved]:
+        (folder / name).rename(folder / ".before" / name)
+    if moved == 99:
+        (folder / ".before" / ".moved").write_text("")
+    fake.behave = lambda text, nth: (401, {}, b"no")
+    other = ["generator=openai", f"generator.base_url={fake.url}", "generator.model=tiny", "overwrite=true"]
+    with pytest.raises(StressragError, match="401"):
+        aligned_run(settings(tmp_path, *SMALL, *other))
+    (folder / ".lock").unlink()
+    assert {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+
+
 def test_answers_that_were_cut_off_are_told(tmp_path):
     _, evaluation = aligned_run(settings(tmp_path, *SMALL, "max_tokens=2"))
     finishes = [
@@ -345,11 +416,13 @@ def test_a_replaced_run_is_put_back_when_its_replacement_fails(fake, tmp_path): 
     folder = tmp_path / "run"
     aligned_run(settings(tmp_path, *SMALL))
     (folder / "notes.txt").write_text("mine")
+    (folder / ".lock").unlink()
     before = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     fake.behave = lambda text, nth: (401, {}, b"no")
     other = ["generator=openai", f"generator.base_url={fake.url}", "generator.model=tiny", "overwrite=true"]
     with pytest.raises(StressragError, match="401"):
         aligned_run(settings(tmp_path, *SMALL, *other))
+    (folder / ".lock").unlink()
     assert {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
     fake.behave = lambda text, nth: "the Oster"
     aligned_run(settings(tmp_path, *SMALL, *other))

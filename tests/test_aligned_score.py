@@ -315,7 +315,7 @@ def test_an_attack_without_success_is_told_as_such():
     assert effect == "m: no answer of 20 is target-positive, with the defense or without it."
     (mechanism,) = said["What makes the attack work?"]
     # Wilson's upper limit of 0 of 20: z^2 / (20 + z^2).
-    assert "(0 of 20, at most 16.1%): the attack does not work on this system" in mechanism
+    assert "(0 of 20, at most 16.1%): the attack was not seen to work on this system" in mechanism
     assert "Both passages" not in mechanism
 
 

@@ -1,6 +1,8 @@
 """The prompt of the user's own system: its fields, the answer in a reply, defenses around it, and runs."""
 
+import hashlib
 import json
+import re
 
 import hypothesis
 import pytest
@@ -16,7 +18,9 @@ from stressrag.aligned.pipelines.own_prompt import OwnPrompt, own_prompt
 from stressrag.aligned.pipelines.registry import get_pipeline
 from stressrag.aligned.records import Passage
 from stressrag.aligned.run.execute import aligned_run
+from stressrag.aligned.run.unused import unused
 from stressrag.errors import StressragError
+from stressrag.settings.aligned import aligned_settings
 
 PASSAGES = [Passage("a", "The Oster is a river.\nIt is long.", 2.0), Passage("b", "{question}", 1.0)]
 
@@ -41,6 +45,33 @@ def test_a_template_is_filled_once():
         "Context:\nThe Oster is a river.\nIt is long.\n\n{question}\n\nUser: Which river, {passages}? {else}"
     )
     assert (prompt.system, prompt.max_tokens) == ("", 9)
+
+
+def test_numbered_passages():
+    prompt, _ = said("none", "x", OwnPrompt(template="{numbered_passages}\n{question}"))
+    assert prompt.user == "[1] The Oster is a river.\nIt is long.\n[2] {question}\nWhich river, {passages}?"
+
+
+def test_a_file_is_read_as_it_is_less_its_last_line_break(tmp_path):
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbf{passages} {question}\n\nAnswer: \n")
+    made = own_prompt(template=str(tmp_path / "a"))
+    assert made is not None
+    assert made.template == "{passages} {question}\n\nAnswer: "
+
+
+@pytest.mark.parametrize("mark", ["[ANSWER]", "\\boxed{", "${oc.env:HOME}", "a, b", "Answer:", "x=y"])
+def test_a_mark_is_taken_as_it_is_typed(mark):
+    words = ["generator=openai", "generator.model=x", "generator.base_url=http://localhost/v1"]
+    assert aligned_settings([*words, f"prompt.answer_after={mark}"]).prompt.answer_after == mark
+
+
+def test_braces_that_are_no_fields_are_told(tmp_path):
+    (tmp_path / "t").write_text("{history} {passages} {question} {history}")
+    (tmp_path / "i").write_text("Use {passages}.")
+    words = ["generator=openai", "generator.model=x", "generator.base_url=http://localhost/v1"]
+    words += [f"prompt.template={tmp_path / 't'}", f"prompt.instruction={tmp_path / 'i'}"]
+    lines = unused(words, aligned_settings(words))
+    assert [line.split()[1] for line in lines] == ["{history}", "{passages}"]
 
 
 def test_an_instruction_takes_the_place_of_ours():
@@ -113,6 +144,8 @@ def test_answers_depend_on_the_prompt_and_ours_are_found_again():
 def test_what_is_wrong_with_a_file(tmp_path):
     (tmp_path / "empty").write_text(" \n")
     (tmp_path / "half").write_text("{passages} only")
+    (tmp_path / "none").write_text("{Context} {question}")
+    (tmp_path / "double").write_text("{{passages}} {{question}}")
     (tmp_path / "latin").write_bytes(b"\xff\xfe\xfd")
     assert own_prompt() is None
     for words, told in (
@@ -120,7 +153,13 @@ def test_what_is_wrong_with_a_file(tmp_path):
         ({"instruction": tmp_path / "empty"}, "the file is empty"),
         ({"instruction": tmp_path / "latin"}, "no UTF-8 text"),
         ({"instruction": tmp_path}, "Is a directory"),
-        ({"template": tmp_path / "half"}, r"\{question\} is not in it"),
+        ({"template": tmp_path / "half"}, r"\{question\} is not in it, but \{passages\}"),
+        (
+            {"template": tmp_path / "none"},
+            r"\{passages\} \(or \{numbered_passages\}\) is not in it, but \{Context\}",
+        ),
+        ({"template": tmp_path / "double"}, r"write \{passages\} for \{\{passages\}\}"),
+        ({"answer_after": " "}, "is blank"),
     ):
         with pytest.raises(StressragError, match=told):
             own_prompt(**{k: str(v) for k, v in words.items()})
@@ -137,7 +176,17 @@ def test_a_run_with_it(fake, tmp_path):  # noqa: F811
         lines = (tmp_path / "run" / "answers" / f"{name}.jsonl").read_text("utf-8").splitlines()
         assert {json.loads(x)["answer"] for x in lines} == {"the Oster"}
     assert plan.pipelines[0].settings()["instruction"].startswith("Think step by step")
-    assert any("system.txt, answers are what follows 'Answer:'" in line for line in evaluation.about)
+    digest = hashlib.sha256(b"Think step by step, then write Answer: and the answer.").hexdigest()[:16]
+    told = f"system.txt (SHA-256 {digest}…), answers are what follows 'Answer:'."
+    assert any("for none, caution and overlap: " in line and line.endswith(told) for line in evaluation.about)
+    assert not any("count whole" in note for note in evaluation.notes)
+    _, evaluation = aligned_run(
+        settings(tmp_path, *words, "prompt.answer_after=Result:", "pipeline=keyword_prompt")
+    )
+    assert any(
+        re.match(r"none: (\d+) of \1 answers hold no 'Result:' and count whole", n) for n in evaluation.notes
+    )
+    assert any("keyword_prompt answer with prompts of their own" in line for line in evaluation.about)
     (tmp_path / "t").write_text("{question}")
     with pytest.raises(StressragError, match="is not in it"):
         aligned_run(settings(tmp_path, *words, f"prompt.template={tmp_path / 't'}"))

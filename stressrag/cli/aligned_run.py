@@ -70,4 +70,19 @@ def _estimated(e: dict[str, Any], per_minute: float | None) -> str:
     both = ", both at the same prices" if judge and cost is not None else ""
     lines.append(f"time {took}{paced}{price}{both}")
     more = ", and a judge a second time where a reply cannot be read" if judge else ""
-    return "\n".join([*lines, f"Pipelines of several steps ask more once these are answered{more}."])
+    lines.append(f"Pipelines of several steps ask more once these are answered{more}.")
+    if e["first"]:
+        system, user = e["first"].system or "(none)", e["first"].user
+        lines += ["", "the first prompt, system:", _shown(system), "user:", _shown(user)]
+    return "\n".join(lines)
+
+
+_MOST = 1500  # characters of a prompt
+
+
+def _shown(text: str) -> str:
+    """A text for the terminal: indented, shortened, nothing in it that a terminal obeys."""
+    from stressrag.report.visible import visible
+
+    cut = text if len(text) <= _MOST else f"{text[:_MOST]}… ({len(text) - _MOST} characters more)"
+    return "\n".join(f"    {visible(line, _MOST)}" for line in cut.split("\n"))

@@ -14,7 +14,7 @@ _EXAMPLES = (
     "aligned build-split generator=gguf generator.model=m.gguf writer.kind=same queries=50 output_dir=split",
     "aligned run attack=split_knowledge targets=split/triples.jsonl generator=gguf generator.model=m.gguf",
 )
-_NODES = ("dataset", "generator", "writer")
+_NODES = ("dataset", "generator", "prompt", "writer")
 _KEYS = (
     "queries",
     "anchor",

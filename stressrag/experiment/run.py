@@ -26,7 +26,7 @@ from stressrag.experiment.plan import Plan, block_size, families
 from stressrag.records.files import cannot_write, file_hash, write_atomically, write_json, write_text
 from stressrag.records.folder import DONE, RANKINGS, RECORDS, SUMMARY, TEXTS, Run, open_run
 from stressrag.records.names import RUN_FILES
-from stressrag.records.replacing import BEFORE, replacing
+from stressrag.records.replacing import BEFORE, LOCK, held, replacing
 from stressrag.records.schema import texts_schema
 from stressrag.report.summary import summarize, summary_csv
 
@@ -380,28 +380,14 @@ _WRITTEN = (*RUN_FILES, _BLOCKS, "report.html", "report.md")
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder; a second run in it is told so at once. A killed process lets go."""
-    from filelock import FileLock, Timeout
-
+    """Hold the folder, and leave no trace in it of a run that failed before its first block."""
     _refuse_foreign(folder)
     made = [p for p in (folder, *folder.parents) if not p.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock")
-        lock.acquire(timeout=0)
-    except Timeout as e:
-        raise StressragError(
-            f"another run is at work in {folder}; wait for it or choose another output_dir"
-        ) from e
-    except OSError as e:
-        raise cannot_write(folder, e) from e
-    try:
-        for part in folder.glob(".*.part"):  # of a killed run: nobody else is at work here
-            part.unlink(missing_ok=True)
-        yield
-    finally:
-        lock.release()
-        _tidy(folder, made)
+    with held(folder):
+        try:
+            yield
+        finally:
+            _tidy(folder, made)
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -410,7 +396,7 @@ def _refuse_foreign(folder: Path) -> None:
         names = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
     except OSError as e:
         raise cannot_write(folder, e) from e
-    ours = {".lock", "config.yaml", BEFORE}
+    ours = {LOCK, "config.yaml", BEFORE}
     if _IDENTITY not in names and any(n not in ours and not n.endswith(".part") for n in names):
         raise StressragError(f"{folder} holds files but no run; choose a new or empty output_dir")
 
@@ -418,7 +404,7 @@ def _refuse_foreign(folder: Path) -> None:
 def _tidy(folder: Path, made: Sequence[Path]) -> None:
     """Take away what a run leaves that failed before its first block, with the folders made for it."""
     names = {p.name for p in folder.iterdir()} if folder.is_dir() else {_BLOCKS}
-    if names <= {".lock", "config.yaml", _IDENTITY}:
+    if names <= {LOCK, "config.yaml", _IDENTITY}:
         for name in names:
             (folder / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # somebody has put a file there, or it is the working folder

@@ -180,14 +180,14 @@ def _no_success(r: Row, here: Sequence[Row]) -> str:
     known = next((x for x in here if x["n"]), None)
     if known is not None and known["intervals"]["r_p0"][1] is not None:
         out += f" (0 of {known['n']}, at most {percent(known['intervals']['r_p0'][1])})"
-    out += ": the attack does not work on this system, so nothing can be said of prevention."
+    out += ": the attack was not seen to work on this system, so nothing can be said of prevention."
     together = r["co_retrieved"]
     if known is not None and known.get("split_knowledge") and together is not None:
         out += f" Both passages are in {together['count']} of {together['n']} contexts."
     if known is not None and known["correct_c0"] is not None and known["correct_p0"] is not None:
         out += (
-            f" Right answers without a defense: {percent(known['correct_c0'])} on clean retrieval,"
-            f" {percent(known['correct_p0'])} on poisoned."
+            f" Right answers without a defense, of {known['n_of']['correct_c0']}:"
+            f" {percent(known['correct_c0'])} on clean retrieval, {percent(known['correct_p0'])} on poisoned."
         )
     return out
 

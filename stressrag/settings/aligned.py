@@ -93,6 +93,7 @@ class AlignedSettings(Retrieving):
 
 _ATTACK = "attack"
 _OPTIONS = "pipeline_options."
+_MARK = "prompt.answer_after="
 _SCORED = ("min_score", "gap", "dispersion")
 _SHARED = ("bm25.", "lsa.", "dense.", "rrf.", "retriever.", "k", "seed")
 _CHOICES = {k: v for k, v in CHOICES.items() if k.startswith(_SHARED[:5])} | {
@@ -133,7 +134,10 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
     from omegaconf.errors import OmegaConfBaseException
 
     own = [w for w in words if w.startswith((_OPTIONS, _OPTIONS[:-1] + "="))]
-    wishes = parse([w for w in words if w not in own], ALIGNED)
+    marks = [
+        w.partition("=")[2] for w in words if w.startswith(_MARK)
+    ]  # a text, in which nothing has a meaning
+    wishes = parse([w for w in words if w not in own and not w.startswith(_MARK)], ALIGNED)
     for w in wishes:
         if len(w.values) > 1 and w.key not in LISTS:
             raise StressragError(
@@ -153,6 +157,8 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
         raise StressragError(reason(e)) from e
     if not isinstance(settings, AlignedSettings):
         raise StressragError("conf/aligned.yaml does not start from its schema; restore its defaults list")
+    for mark in marks:
+        settings.prompt.answer_after = None if mark in ("", "null") else mark
     _check(settings)
     return settings
 

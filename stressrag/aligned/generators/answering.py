@@ -150,20 +150,26 @@ class Answering:
                         found[key] = future.result()
                         in_a_row, self._answers = 0, True
                     except Failed as e:
-                        refused += isinstance(e, Refused)
-                        if isinstance(e, Refused) and self._records:
+                        final = isinstance(e, Refused)
+                        refused += final
+                        # One prompt is at fault where others were answered; else it may be all of them.
+                        in_a_row = 0 if isinstance(e, Refused) and e.sure and self._answers else in_a_row + 1
+                        if final and self._records:
                             found[key] = self._refused(key)
-                            in_a_row = 0 if self._answers and e.sure else in_a_row + 1
                         else:
-                            in_a_row += 1
                             failures.append(str(e))
                         last = str(e)
                     done += 1
                     self._progress(done, len(missing))
                 if in_a_row >= _GIVE_UP:
+                    so_far = (
+                        "all answers so far are cached: run the same command again"
+                        if self._answers
+                        else "nothing was answered yet: see whether the endpoint takes such prompts at all"
+                    )
                     raise StressragError(
                         f"{self.generator.name} failed {in_a_row} times in a row, last: {last}; "
-                        f"all answers so far are cached: run the same command again{self._hint(refused)}"
+                        f"{so_far}{self._hint(refused)}"
                     )
 
     def _refused(self, key: str) -> Completion:

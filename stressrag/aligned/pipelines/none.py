@@ -38,7 +38,7 @@ class OnePrompt(Pipeline):
         self.max_tokens = max_tokens
         self.own = own or OwnPrompt()
         if self.own.instruction or self.own.template:
-            self.instruction = f"{self.own.instruction} {self.added}".strip()
+            self.instruction = " ".join(x for x in (self.own.instruction, self.added) if x)
 
     def settings(self) -> dict[str, Any]:
         ours = {"pipeline": self.name, "instruction": self.instruction, "max_tokens": self.max_tokens}

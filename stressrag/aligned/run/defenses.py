@@ -139,7 +139,8 @@ def _options(plan: Any, name: str) -> dict[str, Any] | None:
         not is_built_in(name) and "max_tokens" in (option_names(name, named=True) or ())
     ):
         options["max_tokens"] = s.max_tokens
-    if name in _OWN and (own := own_prompt(**asdict(s.prompt))):
+    takes = name in _OWN or (not is_built_in(name) and "own" in (option_names(name, named=True) or ()))
+    if takes and (own := own_prompt(**asdict(s.prompt))):
         options["own"] = own
     if name == "overlap":
         tokenizer = get_tokenizer(s.bm25.tokenizer)

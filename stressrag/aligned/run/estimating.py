@@ -29,7 +29,8 @@ def estimate(plan: Plan) -> dict[str, Any]:
         ``judge``: for a judge the most first prompts (one per answer; equal answers are judged once),
         their ``prompt_tokens`` and ``completion_tokens``, else ``None``. ``seconds`` and ``cost`` are of
         both, at the same prices; ``seconds`` heeds ``per_minute`` and is ``None`` where the time of a prompt
-        is not known. ``judge_seconds_known`` says whether that of the judge is.
+        is not known. ``judge_seconds_known`` says whether that of the judge is. ``first`` is the first
+        prompt of all.
     """
     answering = answering_of(plan.settings, plan.generator, quiet)
     s = plan.settings
@@ -44,6 +45,7 @@ def estimate(plan: Plan) -> dict[str, Any]:
             finally:
                 steps.close()
     out = answering.estimate(prompts, input_price=s.price_in, output_price=s.price_out)
+    out["first"] = prompts[0] if prompts else None
     out["judge"] = judged = _judging(plan, out)
     out["judge_seconds_known"] = False
     to_ask = out["to_ask"]

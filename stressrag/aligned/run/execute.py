@@ -18,6 +18,7 @@ from typing import Any
 from stressrag.aligned.generators.answering import Answering, prompt_hash
 from stressrag.aligned.generators.base import REFUSED
 from stressrag.aligned.pipelines.base import Outcome, Pipeline, run_pipelines, whole
+from stressrag.aligned.pipelines.own_prompt import WHOLE
 from stressrag.aligned.read import answers_file
 from stressrag.aligned.records import CONDITIONS, NO_DEFENSE
 from stressrag.aligned.run.asking import Say, answering_of, quiet
@@ -27,7 +28,7 @@ from stressrag.aligned.score import ALIGNED, FILES, Evaluation, score_answers
 from stressrag.errors import StressragError
 from stressrag.experiment.conditions import digest
 from stressrag.records.files import write_json, write_text
-from stressrag.records.replacing import BEFORE, replacing
+from stressrag.records.replacing import BEFORE, LOCK, held, replacing
 from stressrag.settings.aligned import AlignedSettings
 
 MEND = "choose another output_dir"
@@ -52,14 +53,16 @@ def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Eval
         check_folder(Path(settings.output_dir).expanduser())
     plan = make_plan(settings, say)
     folder = plan.folder
-    known = check_folder(folder)
-    with replacing(folder, OWN_FILES, ALIGNED, settings.overwrite and known is not None):
-        return plan, _carried_out(plan, folder, None if settings.overwrite else known, say)
+    check_folder(folder)
+    with held(folder):
+        known = check_folder(folder)
+        with replacing(folder, OWN_FILES, ALIGNED, settings.overwrite):
+            return plan, _carried_out(plan, folder, None if settings.overwrite else known, say)
 
 
 def _carried_out(plan: Plan, folder: Path, known: dict[str, Any] | None, say: Say) -> Evaluation:
     """Answers, judgments and report of a plan, in its folder."""
-    _prepare(plan, folder, known)
+    _prepare(plan, folder, known, say)
     answering = answering_of(plan.settings, plan.generator, say)
     for pipeline in plan.pipelines:
         answer_pipeline(plan, pipeline, folder, answering, say)
@@ -68,22 +71,24 @@ def _carried_out(plan: Plan, folder: Path, known: dict[str, Any] | None, say: Sa
             f"{refused} prompts were refused by {plan.generator.name}; each counts as an empty reply, and"
             " an empty answer is wrong, not the target, and an abstention."
         )
-    plan.notes += _cut_off(folder, [p.name for p in plan.pipelines])
+    for pipeline in plan.pipelines:
+        plan.notes += _less_sure(folder, pipeline)
     return evaluate_run(plan, folder, _judge(plan, folder, say), say)
 
 
-RUN, ATTACK = "run.json", "attack.jsonl"
+RUN, ATTACK, CONTEXTS = "run.json", "attack.jsonl", "contexts.jsonl"
 OWN_FILES: tuple[str, ...] = (
     "answers",
     "traces",
-    "contexts.jsonl",
+    CONTEXTS,
     ATTACK,
     "config.json",
     RUN,
     "judgments.jsonl",
     "defended.jsonl",
 )
-OWN_FILES += ("detectors.json", "detectors.csv", *FILES)
+_RESULTS = ("detectors.json", "detectors.csv", *FILES)
+OWN_FILES += _RESULTS
 """What a run writes; anything else in its folder is the user's."""
 
 
@@ -95,20 +100,23 @@ def check_folder(folder: Path) -> dict[str, Any] | None:
     StressragError
         When it holds something else, which is never touched.
     """
-    if folder.exists() and not folder.is_dir():
-        raise StressragError(f"{folder} is no folder; {MEND}")
-    if not folder.exists() or all(p.name == BEFORE for p in folder.iterdir()):
+    for path in (folder, *folder.parents):
+        if path.exists() and not path.is_dir():
+            raise StressragError(f"{path} is no folder; {MEND}")
+    names = {p.name for p in folder.iterdir()} if folder.exists() else set()
+    if names <= {LOCK, BEFORE}:
         return None
-    if not (folder / RUN).is_file():
-        raise StressragError(f"{folder} is not empty and holds no aligned run; {MEND}")
     try:
         value = json.loads((folder / RUN).read_bytes())
-        return {"identity": value["identity"]}
-    except (ValueError, KeyError, TypeError, OSError):
-        return {"identity": None}
+        return {"identity": value["identity"], "pipelines": value["pipelines"]}
+    except (ValueError, KeyError, TypeError, OSError) as e:
+        # Of a run that was killed, or damaged; a run.json alone may be anybody's.
+        if BEFORE in names or (RUN in names and CONTEXTS in names):
+            return {"identity": None}
+        raise StressragError(f"{folder} is not empty and holds no aligned run; {MEND}") from e
 
 
-def _prepare(plan: Plan, folder: Path, known: dict[str, Any] | None) -> None:
+def _prepare(plan: Plan, folder: Path, known: dict[str, Any] | None, say: Say) -> None:
     """The folder with its config and contexts; refused where it holds another run (``known``)."""
     config = {k: v for k, v in asdict(plan.settings).items() if k not in ("cache", "overwrite", "estimate")}
     identity = digest([sorted(c.id + c.condition for c in plan.contexts), plan.generator.identity()])
@@ -118,8 +126,14 @@ def _prepare(plan: Plan, folder: Path, known: dict[str, Any] | None) -> None:
             f"{folder} holds a run with {why}; choose another output_dir, or overwrite=true to replace it"
             " (cached answers stay)"
         )
+    for pipeline in plan.pipelines:
+        if (folder / "answers" / answers_file(pipeline.name)).exists() and not _answered(
+            plan, pipeline, folder
+        ):
+            say(f"{pipeline.name}: other settings than before, so answering again")
+            _forget(folder, pipeline)
     stored = {c.id: c for c in plan.contexts}
-    write_text(folder / "contexts.jsonl", "".join(_line(_context_row(c)) for c in stored.values()), MEND)
+    write_text(folder / CONTEXTS, "".join(_line(_context_row(c)) for c in stored.values()), MEND)
     if plan.written is not None:
         write_text(folder / ATTACK, "".join(map(_line, plan.written.rows)), MEND)
     write_json(folder / "config.json", config, MEND)
@@ -147,11 +161,7 @@ def jobs_of(plan: Plan, pipeline: Pipeline) -> list[Context]:
 def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Answering, say: Say) -> None:
     """Answer all contexts of a pipeline, unless its files are there with the same settings."""
     path = folder / "answers" / answers_file(pipeline.name)
-    stamp = path.with_suffix(".json")
-    wanted = plan_hash(plan, pipeline)
-    # Refusals that were recorded earlier do not stand where they are to stop a run.
-    again = plan.settings.on_refusal == "stop" and refused_prompts(folder, [pipeline.name])
-    if path.exists() and _stamped(stamp) == wanted and not again:
+    if _answered(plan, pipeline, folder):
         say(f"{pipeline.name}: answered before")
         return
     contexts = jobs_of(plan, pipeline)
@@ -164,11 +174,30 @@ def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Ans
         method = pipeline.name
         rows.append(_line(replace(skeleton(plan, c, method, o.answer), context_id=c.id).row()))
         traces.append(_line(_trace(c, method, o, answering)))
-    for name in FILES:  # a report of other answers must not stay beside these
-        (folder / name).unlink(missing_ok=True)
+    _forget(folder, pipeline)
     write_text(folder / "traces" / path.name, "".join(traces), MEND)
     write_text(path, "".join(rows), MEND)
-    write_json(stamp, {"hash": wanted, "settings": pipeline.settings()}, MEND)
+    stamp = {"hash": plan_hash(plan, pipeline), "settings": pipeline.settings()}
+    write_json(path.with_suffix(".json"), stamp, MEND)
+
+
+def _answered(plan: Plan, pipeline: Pipeline, folder: Path) -> bool:
+    """Whether the answers of a pipeline are there, with the same settings."""
+    path = folder / "answers" / answers_file(pipeline.name)
+    if not path.exists() or _stamped(path.with_suffix(".json")) != plan_hash(plan, pipeline):
+        return False
+    # Refusals that were recorded earlier do not stand where they are to stop a run.
+    return plan.settings.on_refusal != "stop" or not refused_prompts(folder, [pipeline.name])
+
+
+def _forget(folder: Path, pipeline: Pipeline) -> None:
+    """Remove the answers of a pipeline and all that rests on them; in the cache they stay."""
+    name = answers_file(pipeline.name)
+    answers = folder / "answers" / name
+    for path in (answers, answers.with_suffix(".json"), folder / "traces" / name):
+        path.unlink(missing_ok=True)
+    for result in _RESULTS:
+        (folder / result).unlink(missing_ok=True)
 
 
 def refused_prompts(folder: Path, pipelines: Sequence[str]) -> set[str]:
@@ -183,18 +212,21 @@ def refused_prompts(folder: Path, pipelines: Sequence[str]) -> set[str]:
 _OFTEN = 0.05  # of the answers
 
 
-def _cut_off(folder: Path, pipelines: Sequence[str]) -> list[str]:
-    """A sentence for each pipeline many of whose answers end at the length limit."""
-    out = []
-    for name in pipelines:
-        last = [row["stages"][-1]["finishes"] for row in _traces(folder, name) if row["stages"]]
-        cut = sum("length" in finishes for finishes in last)
-        if cut > _OFTEN * len(last):
-            out.append(
-                f"{name}: {cut} of {len(last)} answers were cut off at their length limit (max_tokens), so"
-                " that what they come to is less sure."
-            )
-    return out
+def _less_sure(folder: Path, pipeline: Pipeline) -> list[str]:
+    """A sentence for each reason why many answers of a pipeline are less sure."""
+    rows = [row for row in _traces(folder, pipeline.name) if row["stages"]]
+    cut = sum("length" in row["stages"][-1]["finishes"] for row in rows)
+    unmarked = sum(any(note.endswith(WHOLE) for note in row["notes"]) for row in rows)
+    mark = pipeline.settings().get("answer_after")
+    told = {
+        "were cut off at their length limit (max_tokens), so that what they come to is less sure": cut,
+        f"hold no {mark!r} and count whole": unmarked,
+    }
+    return [
+        f"{pipeline.name}: {n} of {len(rows)} answers {what}."
+        for what, n in told.items()
+        if n > _OFTEN * len(rows)
+    ]
 
 
 def _traces(folder: Path, pipeline: str) -> Iterator[dict[str, Any]]:

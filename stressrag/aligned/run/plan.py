@@ -22,6 +22,7 @@ from stressrag.aligned.run.cohort import Attacked, chosen, cohort, unwritten
 from stressrag.aligned.run.contexts import Context, clean_contexts, controls, retrieve
 from stressrag.aligned.run.defenses import check_options, make_pipelines
 from stressrag.aligned.run.writing import Writer, Written
+from stressrag.aligned.versus import listed
 from stressrag.collection import Collection, load_dataset
 from stressrag.errors import StressragError
 from stressrag.experiment.conditions import RetrieverSpec, digest, retriever_spec, slug
@@ -104,7 +105,7 @@ class Plan:
             f" {s.retriever.label}, {s.k} passages, answers by {g.name}."
         )
         out += self.written.about if self.written else []
-        out += _own_prompt(s)
+        out += _own_prompt(self)
         for p in self.pipelines:
             said = p.settings()
             out += [
@@ -285,12 +286,32 @@ def _note(plan: Plan) -> None:
         )
 
 
-def _own_prompt(s: AlignedSettings) -> list[str]:
-    """That answers come from a prompt of the user's own, in a sentence."""
-    parts = [f"{name} of {path}" for name in ("instruction", "template") if (path := getattr(s.prompt, name))]
-    parts += [f"answers are what follows {s.prompt.answer_after!r}"] if s.prompt.answer_after else []
-    with_it = "none, caution, the admission filters and the detector"
-    return [f"Prompt of your own for {with_it}: {', '.join(parts)}."] if parts else []
+def _own_prompt(plan: Plan) -> list[str]:
+    """Which answers come from a prompt of the user's own, and which do not."""
+    s = plan.settings.prompt
+    own = own_prompt(**asdict(s))
+    if own is None:
+        return []
+    digests = {"instruction": own.instruction, "template": own.template}
+    parts = [
+        f"{name} of {path} (SHA-256 {hashlib.sha256(digests[name].encode()).hexdigest()[:16]}…)"
+        for name in digests
+        if (path := getattr(s, name))
+    ]
+    parts += [f"answers are what follows {own.answer_after!r}"] if own.answer_after else []
+    with_it = [p.name for p in plan.pipelines if own in (_own(p), _own(getattr(p, "answering", None)))]
+    others = [p.name for p in plan.pipelines if p.name not in with_it]
+    out = [f"Prompt of your own for {listed(with_it)}: {', '.join(parts)}."]
+    if others:
+        out.append(
+            f"{listed(others)} answer with prompts of their own: what they prevent and introduce is of prompt"
+            " and defense together."
+        )
+    return out
+
+
+def _own(pipeline: object) -> object:
+    return getattr(pipeline, "own", None)
 
 
 def plan_hash(plan: Plan, pipeline: Pipeline) -> str:

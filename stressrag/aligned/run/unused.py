@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 
+from stressrag.aligned.pipelines.own_prompt import own_prompt, sent_as_they_are
 from stressrag.aligned.run.defenses import names_of
 from stressrag.experiment.conditions import retriever_spec
 from stressrag.settings.aligned import AlignedSettings, GeneratorSettings
@@ -47,6 +49,12 @@ def unused(words: Iterable[str], s: AlignedSettings) -> list[str]:
             out.append(f"note: {word} plays no part here; it goes with {needs}")
         elif key == "overlap_tau" and s.overlap_tau > 1:
             out.append(f"note: {word} rejects nothing; it is a share, from 0 to 1")
+    if own := own_prompt(**asdict(s.prompt)):
+        out += [
+            f"note: {braces} in the prompt is sent as it is; what is filled in, in prompt.template, are"
+            " {passages}, {numbered_passages} and {question}"
+            for braces in sent_as_they_are(own)
+        ]
     return out
 
 
