@@ -357,6 +357,7 @@ def test_the_command_that_builds_triples(models, tmp_path):
     assert "note: pipeline=none plays no part here" in done.stderr
     assert "pipeline=" not in build("--help").stdout
     assert "writer.tries" in build("--help").stdout
+    assert "prompt.template" in build("--help").stdout
     for words, told in [
         ((), "needs writer.kind"),
         (("writer.kind=same", "output_dir=c"), "holds no build of triples"),

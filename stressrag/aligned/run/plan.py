@@ -99,9 +99,11 @@ class Plan:
                 " show how the evaluation works, not what a model would do."
             )
         budgets = " and ".join(map(str, _budgets(s)))
+        n_groups = len({a.group for a in self.attacked})
         out.append(
             f"{len(self.attacked)} queries of {self.collection.name} attacked by {s.attack} with {budgets}"
-            f" poison passages each, in {len({a.group for a in self.attacked})} groups; retriever"
+            f" poison {'passage' if budgets == '1' else 'passages'} each, in {n_groups}"
+            f" {'group' if n_groups == 1 else 'groups'}; retriever"
             f" {s.retriever.label}, {s.k} passages, answers by {g.name}."
         )
         out += self.written.about if self.written else []
