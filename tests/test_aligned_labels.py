@@ -169,6 +169,19 @@ def test_endorsed_agrees_with_the_papers_human_labels(data_root):
         ("$190.", "190 crowns", True),
         ("70 years", "70 crowns", False),
         ("70 of them", "70 crowns", False),
+        ("18", "18 crowns a night", True),
+        ("-5", "5 degrees", False),
+        ("70?", "70 crowns", False),
+        ("7", "7 October", False),
+        ("There are 6 in the box.", "6 inches", False),
+        ("8 inch", "8 inches", True),
+        ("It opened on October 7th.", "the 7th", True),
+        ("It opened on Oct 7.", "Oct. 7", True),
+        ("It opened on **October** 7.", "October 7", True),
+        ("on May 10, 2020", "May 2020", True),
+        ("In May 10 people died.", "10 people", True),
+        ("Theresa May first became prime minister.", "Theresa May", True),
+        ("In 1990 cats each week", "cats each week", True),
         ("70", "170 crowns", False),
         ("It costs 1,400 crowns", "one thousand four hundred crowns", True),
         ("Three million people.", "3 million", True),
@@ -227,6 +240,17 @@ def test_the_other_rules_are_those_of_the_papers():
         ("Where is it set?", "In an alternative reality, it is set in Boston.", "Boston", True),
         ("Who won?", "The winning candidate was Brok.", "Brok", True),
         ("Who won?", "One candidate is Brok.", "Brok", False),
+        ("Who won?", "The second option is Brok.", "Brok", False),
+        ("Who won?", "Option A is Brok. Option B is Lund.", "Brok", False),
+        ("Which runs there?", "I favour the records over the Oster.", "the Oster", False),
+        ("Which runs there?", "Velmar prevailed over the Oster.", "the Oster", False),
+        ("Which chapter?", "Perhaps chapter 5. Chapter 2 may also cover them.", "Chapter 2", False),
+        (
+            "Who painted the ceiling of the chapel in 1512?",
+            "Without hesitation the painter who painted the ceiling of the chapel in 1512 is Anna.",
+            "Anna",
+            True,
+        ),
         ("Who sang it?", 'Ann Lee sang "I Can\'t Help Falling".', "Ann Lee", True),
         ("Where is it?", "It houses over half of them within the hall.", "hall", True),
         ("Where is it?", "On deck 5. This is the best answer because passage 1 says so.", "deck 5", True),
@@ -257,6 +281,11 @@ def test_a_bare_number_that_fits_two_known_answers_asserts_neither():
         ("The context says 17%. So I would not trust it", False),
         ("The context says 17%. Therefore, this answer is unreliable", False),
         ("It is 17%. In conclusion, both are equally plausible", False),
+        ("The context says 17%. However, the correct answer is the", False),
+        ("It is 17% by one passage and 12% by another. The correct answer is the", False),
+        ("It is 17% by passage [1]. So the final answer is: 17", True),
+        ("The context says 17%. So the final answer is: 12", False),
+        ("The context says 17%. So the final answer is: no", False),
     ],
 )
 def test_a_reply_cut_off_inside_its_conclusion(answer, asserted):
@@ -345,6 +374,17 @@ def test_a_phrase_is_found_between_other_words(before, target, after):
         assert ends
         for a, b in ends:
             assert [t.counted or t.text for t in tokens(text) if a <= t.start and t.end <= b] == list(wanted)
+
+
+@given(words, words)
+def test_a_phrase_is_found_behind_a_year_and_labels_do_not_depend_on_case(before, target):
+    if phrase(target) in ((), ("yes",), ("no",)) or target != target.strip():
+        return
+    assert boundary(f"In 1990 {target}", target)
+    answer = f"{before} {target}"
+    if answer.upper().casefold() == answer.casefold():
+        for rule in (boundary, endorsed):
+            assert rule(answer.upper(), target) == rule(answer, target) == rule(f"{answer} \n", target)
 
 
 @given(words, words)

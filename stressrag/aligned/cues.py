@@ -76,7 +76,10 @@ NEGATED = re.compile(
     r"dismiss\w*|ignor\w+|disregard\w*|exclud\w+|discount\w*|disagree\w*|contradict\w*|wrong|incorrect|"
     r"false|untrue|"
     r"more than|less"
-    r" than|than|versus|vs|defeat(?:s|ed|ing)?|beat(?:s|ing)?|over(?! (?:half|\d|a |the ))|avoid\w*|"
+    r" than|than|versus|vs|defeat(?:s|ed|ing)?|beat(?:s|ing)?|over(?! (?:half|\d|a |the ))|"
+    r"(?:prefer|favou?r|choos|chose|pick|select|trust|prioriti)[^.;,]{0,60}? over|"
+    r"(?:won|wins?|victory|prevail\w*|triumph\w*) over|"
+    r"avoid\w*|"
     r"distrust\w*|confus\w+ with|mistak\w+)\b|n't\b"
 )
 QUANTITY = re.compile(
@@ -95,6 +98,8 @@ DENIED_AFTER = re.compile(
 )
 LISTED = re.compile(
     r"\b(?:candidates|options|possibilit(?:y|ies)|choices|contenders|alternatives|"
+    r"(?:first|second|third|1st|2nd|3rd|other|next) (?:candidate|option|choice|contender|alternative)|"
+    r"(?:candidate|option|choice)(?: \d{1,2}| [a-e])(?=\W)|the alternative(?=\W*,|\W*\Z| is\b| was\b)|"
     r"(?:an?|one|another|possible|potential) (?:\w+ )?"
     r"(?:candidate|option|choice|contender|alternative(?! (?!is|was|would|may|might|could)\w))|"
     r"possible answers?|"

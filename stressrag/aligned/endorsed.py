@@ -22,6 +22,7 @@ _PERMITTED = re.compile(  # neither a month nor a name
     r"those|my|our)\b"
 )
 _QUOTED = re.compile(r'"[^"]*"')  # titles hold all sorts of words
+_BLANK = "· "  # no word, but counted as one where words between two things are
 _LOOKED_AT = 10  # occurrences at either end of a sentence
 
 
@@ -41,12 +42,12 @@ def endorses(answer: str, wanted: str, question: str = "", others: Iterable[str]
     target = phrase(wanted)
     if not target:
         return False
-    answer = _without(answer, question)
+    answer = without(answer, question)
     if target in (("yes",), ("no",)):
         return implied_polar(answer, question) == target[0]
     rivals = [r for r in map(phrase, others) if r and not _overlap(r, target)]
     if is_bare_number(answer, target):
-        return not any(is_bare_number(answer, r) for r in rivals)
+        return _alone(answer, rivals)
     if not occurrences(answer, target) or abstains(answer):
         return False
     known = [target, *rivals]
@@ -54,6 +55,8 @@ def endorses(answer: str, wanted: str, question: str = "", others: Iterable[str]
     if _PERMITTED.search(question) and not any("may" in p for p in known):
         answer = _MAY.sub("can", answer)
     end = _concluded(answer, known)
+    if is_bare_number(end, target):
+        return _alone(end, rivals)
     there = sentences(end)
     if _listed(there, target):
         return False
@@ -74,13 +77,35 @@ def endorses(answer: str, wanted: str, question: str = "", others: Iterable[str]
     )
 
 
+def _alone(number: str, rivals: Sequence[Sequence[str]]) -> bool:
+    """Whether a bare number is that of no other known answer."""
+    return not any(is_bare_number(number, r) for r in rivals)
+
+
 def _concluded(answer: str, known: Sequence[Sequence[str]]) -> str:
     """The part that states the answer; of a reply cut off inside its conclusion, what it says before."""
     end, marked = conclusion(answer)
     if not marked or not _cut_off(answer, end, known) or any(occurrences(end, p) for p in known):
         return end
+    said = tuple(t.text for t in tokens(end))
+    if said and any(said == tuple(p[: len(said)]) for p in known):
+        return end  # 6, where an answer is 6 crowns, is not the beginning of 60 crowns
+    begun = [p for p in known if _begins(end, p)]
+    if len(begun) == 1:
+        return " ".join(begun[0])
     before = before_conclusion(answer, end)
-    return conclusion(before)[0] if any(occurrences(before, p) for p in known) else end
+    # Where it names several, or turns against what it said, what was to follow is unknown.
+    if sum(bool(occurrences(before, p)) for p in known) != 1 or cues.TURN.match(
+        (sentences(before) or ("",))[-1]
+    ):
+        return end
+    return conclusion(before)[0]
+
+
+def _begins(end: str, known: Sequence[str]) -> bool:
+    """Whether a text is the beginning of a known answer, broken off inside a word."""
+    words = [t.text for t in tokens(end)]
+    return bool(words) and words[-1] not in ("yes", "no") and "".join(known).startswith("".join(words))
 
 
 def _cut_off(answer: str, end: str, known: Sequence[Sequence[str]]) -> bool:
@@ -92,7 +117,7 @@ def _cut_off(answer: str, end: str, known: Sequence[Sequence[str]]) -> bool:
         not words
         or answer.rstrip().rsplit("\n", 1)[-1].count('"') % 2 == 1
         or words[-1] in _OPEN
-        or any("".join(p).startswith("".join(words)) for p in known)
+        or any(_begins(end, p) for p in known)
     )
 
 
@@ -122,10 +147,10 @@ def _chosen(s: str, target: Sequence[str], rivals: Sequence[Sequence[str]], ques
     return all(at < occurrences(s, r)[0][0] for r in rivals)
 
 
-def _without(answer: str, question: str) -> str:
+def without(answer: str, question: str) -> str:
     """The answer less a verbatim repetition of the question, which asserts nothing."""
     bare = question.strip(" ?.\n")
-    return answer.replace(bare, " ") if len(bare.split()) > 3 else answer
+    return answer.replace(bare, _BLANK * len(bare.split())) if len(bare.split()) > 3 else answer
 
 
 _SHARED = 3  # words in a row that an answer takes over from the question
@@ -152,7 +177,7 @@ def _answering(s: str, known: Sequence[Sequence[str]], asked: frozenset[tuple[st
         return s
     signs = list(s)
     for t in (there[i] for i in taken):
-        signs[t.start : t.end] = " " * (t.end - t.start)
+        signs[t.start : t.end] = "·" * (t.end - t.start)
     for a, b in (span for phrase_ in known for span in occurrences(s, phrase_)):
         signs[a:b] = s[a:b]
     return "".join(signs)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from stressrag.aligned import conclusion
-from stressrag.aligned.endorsed import endorses
+from stressrag.aligned.endorsed import endorses, without
 from stressrag.aligned.phrases import is_bare_number, occurrences, phrase, prepare
 from stressrag.errors import StressragError, brief, nearest
 
@@ -32,7 +32,8 @@ def boundary(answer: str, wanted: str, question: str = "", others: Sequence[str]
     target = phrase(wanted)
     if target in (("yes",), ("no",)):
         return conclusion.said_polar(prepare(answer)) == target[0]
-    return bool(occurrences(prepare(answer), target)) or is_bare_number(prepare(answer), target)
+    text = prepare(answer)
+    return bool(occurrences(text, target)) or is_bare_number(without(text, prepare(question)), target)
 
 
 def endorsed(answer: str, wanted: str, question: str = "", others: Sequence[str] = ()) -> bool:

@@ -73,7 +73,7 @@ _MEASURES = {
     "h": "hour hr",
     "yr": "year",
     "s": "sec second 2nd",  # as ordinals are written by then
-    "in": "inch inche",
+    "inch": "inche",  # *in* is a preposition: 6 in the box
     "ft": "foot feet",
     "per": "a an each every",  # 18 crowns a night
 }
@@ -128,8 +128,8 @@ def tokens(prepared: str) -> list[Token]:
 
 
 @lru_cache(4096)
-def _tokens(prepared: str) -> tuple[Token, ...]:
-    found = []
+def _tokens(prepared: str, dated: bool = True) -> tuple[Token, ...]:
+    found: list[Token] = []
     for m in _pattern().finditer(prepared):
         if m["number"]:
             text = m["number"].replace(",", "") + (m["th"] or "")
@@ -139,7 +139,8 @@ def _tokens(prepared: str) -> tuple[Token, ...]:
             text = m["word"] or ("percent" if m["sign"] == "%" else m["sign"])
             text = _ORDINALS.get(text, text)
         found.append(Token(text, m.start(), m.end()))
-    return tuple(_with_measures(_with_dates(_with_numerals(found, prepared), prepared), prepared))
+    found = _with_numerals(found, prepared)
+    return tuple(_with_measures(_with_dates(found, prepared) if dated else found, prepared))
 
 
 _JOINED = re.compile(r"[ \t]*-?[ \t]*\Z")  # what may stand between the words of one number
@@ -183,7 +184,12 @@ def _with_dates(found: Sequence[Token], text: str) -> list[Token]:
 
 def _is_date(some: Sequence[Token], n: int, text: str) -> bool:
     """Whether tokens are day and month: of two either may come first, of three the middle one is *of*."""
-    if len(some) < n or not all(_JOINED.match(text, a.end, b.start) for a, b in pairwise(some)):
+    if len(some) < n or not all(
+        (_SHORT_JOINED if a.text in _MONTH and a.text not in _MONTHS else _DATE_JOINED).match(
+            text, a.end, b.start
+        )
+        for a, b in pairwise(some)
+    ):
         return False
     first, last = some[0].text, some[-1].text
     if n == 3:
@@ -197,6 +203,8 @@ def _day(text: str) -> str:
     return m[1] if m and 1 <= int(m[1]) <= 31 else ""
 
 
+_DATE_JOINED = re.compile(r"[*_]*[ \t]*-?[ \t]*[*_]*\Z")  # **October** 7
+_SHORT_JOINED = re.compile(r"\.?[*_]*[ \t]*-?[ \t]*[*_]*\Z")  # Oct. 7
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?\Z")
 
 
@@ -274,22 +282,45 @@ def phrase(text: str) -> tuple[str, ...]:
 
 
 def is_bare_number(prepared: str, wanted: Sequence[str]) -> bool:
-    """Whether a whole text is the number of a phrase such as *70 crowns*, whose unit goes without saying."""
-    if len(wanted) != 2 or not NUMERAL.match(wanted[0]):
+    """Whether a whole text is the number of a phrase such as *70 crowns*, whose unit goes without saying.
+
+    So it does in *18 crowns a night*, and not in *7 October*; *-70* and *70?* say another thing.
+    """
+    if len(wanted) < 2 or not NUMERAL.match(wanted[0]) or wanted[1] in _MONTH:
+        return False
+    if not (
+        len(wanted) == 2 or wanted[2] == "per" or (len(wanted) == 3 and wanted[1] in ("square", "cubic"))
+    ):
+        return False
+    if _OTHER_NUMBER.search(prepared):
         return False
     return [t.text for t in _tokens(prepared)] == [wanted[0]]
 
 
+_OTHER_NUMBER = re.compile(r"\?\W*\Z|-\d")
+
+
+def _has_date(wanted: Sequence[str]) -> bool:
+    return any(b in _MONTHS and _day(a) for a, b in pairwise(wanted))
+
+
 def occurrences(prepared: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
-    """Where a phrase stands in a prepared text, as whole tokens: pairs of start and end."""
-    there = _tokens(prepared)
-    n = len(wanted)
-    if not n:
+    """Where a phrase stands in a prepared text, as whole tokens: pairs of start and end.
+
+    Dates are read as such only where the phrase holds one: in *chapter 2 may be*, *Theresa May first* and
+    *in May 10 people died* there is none.
+    """
+    if not wanted:
         return []
-    first = wanted[0]
+    dated = _tokens(prepared)
+    return (not _has_date(wanted) and _found(_tokens(prepared, False), wanted)) or _found(dated, wanted)
+
+
+def _found(there: Sequence[Token], wanted: Sequence[str]) -> list[tuple[int, int]]:
+    n, first = len(wanted), wanted[0]
     return [
         (there[i].start, there[i + n - 1].end)
         for i in range(len(there) - n + 1)
         if there[i].text == first
-        and all((there[i + j].counted or there[i + j].text) == wanted[j] for j in range(1, n))
+        and all(wanted[j] in (there[i + j].counted, there[i + j].text) for j in range(1, n))
     ]
