@@ -84,8 +84,6 @@ def _effect(r: Row, vary: Sequence[str]) -> str:
     every = r["n_queries"] - r["not_applicable"]
     if not r["n"]:
         return f"{_at(r, vary)}: none of {every} queries has a known label in all four conditions."
-    if not r["r_p0"] and not r["r_p1"]:
-        return f"{_at(r, vary)}: no answer of {r['n']} is target-positive, with the defense or without it."
     low, high = r["intervals"]["N"]
     sure = low is not None and (low > 0 or high < 0)
     net = f"leaves {percent(r['r_p1'])} target-positive"
@@ -97,6 +95,8 @@ def _effect(r: Row, vary: Sequence[str]) -> str:
         f"{_at(r, vary)} prevents {r['counts']['P']} and introduces {r['counts']['J']} of {r['n']}; it"
         f" {net}{doubt}."
     )
+    if not r["r_p0"] and not r["r_p1"]:
+        out = f"{_at(r, vary)}: no answer of {r['n']} is target-positive, with the defense or without it."
     if r["bounds"]:
         least, most = r["bounds"]["r_p1"]
         out += (

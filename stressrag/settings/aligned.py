@@ -134,9 +134,8 @@ def aligned_settings(words: Sequence[str]) -> AlignedSettings:
     from omegaconf.errors import OmegaConfBaseException
 
     own = [w for w in words if w.startswith((_OPTIONS, _OPTIONS[:-1] + "="))]
-    marks = [
-        w.partition("=")[2] for w in words if w.startswith(_MARK)
-    ]  # a text, in which nothing has a meaning
+    # A mark is a text, in which commas, brackets and the like have no meaning.
+    marks = [w.partition("=")[2] for w in words if w.startswith(_MARK)]
     wishes = parse([w for w in words if w not in own and not w.startswith(_MARK)], ALIGNED)
     for w in wishes:
         if len(w.values) > 1 and w.key not in LISTS:

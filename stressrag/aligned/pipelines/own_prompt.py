@@ -83,7 +83,7 @@ def own_prompt(
         missing = "{question}" if "question" not in there else "{passages} (or {numbered_passages})"
         found = ", ".join(dict.fromkeys(_BRACES.findall(made.template))) or "no braces"
         raise StressragError(f"prompt.template={template}: {missing} is not in it, but {found}")
-    if doubled := re.search(r"\{\{\s*(?:passages|question)\s*\}\}", made.template):
+    if doubled := re.search(r"\{\{\s*(?:passages|numbered_passages|question)\s*\}\}", made.template):
         raise StressragError(f"prompt.template={template}: write {doubled[0][1:-1]} for {doubled[0]}")
     return None if made == OwnPrompt() else made
 

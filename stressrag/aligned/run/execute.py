@@ -54,10 +54,9 @@ def aligned_run(settings: AlignedSettings, say: Say = quiet) -> tuple[Plan, Eval
     plan = make_plan(settings, say)
     folder = plan.folder
     check_folder(folder)
-    with held(folder):
-        known = check_folder(folder)
-        with replacing(folder, OWN_FILES, ALIGNED, settings.overwrite):
-            return plan, _carried_out(plan, folder, None if settings.overwrite else known, say)
+    with held(folder), replacing(folder, OWN_FILES, ALIGNED, settings.overwrite):
+        known = None if settings.overwrite else check_folder(folder)
+        return plan, _carried_out(plan, folder, known, say)
 
 
 def _carried_out(plan: Plan, folder: Path, known: dict[str, Any] | None, say: Say) -> Evaluation:
