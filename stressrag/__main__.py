@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
@@ -13,8 +14,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    from stressrag.cli.main import dispatch
+    from stressrag.cli.main import dispatch, on_sigterm
 
+    signal.signal(signal.SIGTERM, on_sigterm)
     return dispatch(sys.argv[1:])
 
 

@@ -532,6 +532,31 @@ def test_a_killed_run_goes_on_without_asking_again(fake, tmp_path):  # noqa: F81
     assert not any(KEY.encode() in p.read_bytes() for p in files)
 
 
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_that_is_told_to_end_puts_back_what_it_replaces(fake, tmp_path, sent, code):  # noqa: F811
+    folder = tmp_path / "run"
+    aligned_run(settings(tmp_path, *SMALL))
+    before = {
+        p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.name != ".lock" and p.is_file()
+    }
+    fake.delay = 0.05
+    words = [*SMALL, f"generator.base_url={fake.url}", "generator=openai", "generator.model=tiny"]
+    words += ["overwrite=true", f"output_dir={folder}", f"cache={tmp_path / 'c'}"]
+    command = [sys.executable, "-m", "stressrag", "aligned", "run", *words]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while len(fake.asked) < 5 and run.poll() is None:
+        time.sleep(0.01)
+    assert not (folder / "aligned.json").exists()
+    run.send_signal(sent)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == code, said
+    assert said.endswith("interrupted; the same command goes on where it stopped\n")
+    after = {
+        p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.name != ".lock" and p.is_file()
+    }
+    assert after == before
+
+
 def test_the_undefended_system_alone(tmp_path):
     words = ["queries=10", "pipeline=none", "retriever=bm25", "utility=10", "budgets=1", "controls=false"]
     done = run(*words, "cache=c", "output_dir=run", cwd=tmp_path)

@@ -44,9 +44,18 @@ def dispatch(argv: Sequence[str]) -> int:
             return 141
         print(f"error: {e.filename or 'output'}: {e.strerror or e}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as e:
         print("\ninterrupted; the same command goes on where it stopped", file=sys.stderr)
-        return 130
+        return 143 if isinstance(e, Terminated) else 130
+
+
+class Terminated(KeyboardInterrupt):
+    """Asked to end by SIGTERM, which containers and schedulers send: all is left as after Ctrl-C."""
+
+
+def on_sigterm(*_: object) -> None:
+    """The handler of that signal."""
+    raise Terminated
 
 
 def _dispatch(argv: list[str]) -> int:
