@@ -230,6 +230,12 @@ def test_the_other_rules_are_those_of_the_papers():
         ("Which river flows through Velmar?", "The Oster does not flow through Velmar.", "Oster", False),
         ("Where is the Lind?", "The net lay between guard and hub.", "net", True),
         ("Where is the Lind?", "It is between the net and the hub.", "net", False),
+        (
+            "Which runs there?",
+            "There is a conflict between passage 1, which has the Oster, and 2.",
+            "Oster",
+            False,
+        ),
         ("How far is it?", "The distance between Velmar and Saltrey is 20 km.", "20 km", True),
         ("Until what date may members vote?", "Members may vote until 23 May.", "23 May", True),
         ("Who may enter the vault?", "Theresa May may enter the vault.", "Theresa May", True),

@@ -107,7 +107,10 @@ LISTED = re.compile(
     r" answers|either)\b"
 )
 # Lists what follows it up to a verb; behind a phrase it is a place or a time.
-BETWEEN = re.compile(r"\bbetween\b(?!.*\b(?:is|are|was|were|takes?|took|lasts?|measures?|has|have|had|by)\b)")
+BETWEEN = re.compile(
+    r"\b(?:conflict|discrepanc(?:y|ies)|contradiction|disagreement)s? between\b|"
+    r"\bbetween\b(?!.*\b(?:is|are|was|were|takes?|took|lasts?|measures?|has|have|had|by)\b)"
+)
 OR_AFTER = re.compile(
     r"(?:\s*,\s*[^,.;]{1,40}){0,4}?\s*,?\s*\bor\b(?!\s+(?:more|less|so|about|around|thereabouts|better|"
     r"above|higher))"
