@@ -34,6 +34,13 @@ def pellmore():
     return load_dataset("pellmore")
 
 
+def files_of(folder):
+    """What a run's folder holds, its lock aside."""
+    return {
+        p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != ".lock"
+    }
+
+
 def test_cohorts_of_the_embedded_collection(pellmore):
     some = cohort("poisonedrag", pellmore)
     assert len(some) == 120
@@ -382,9 +389,8 @@ def test_a_run_killed_while_it_was_set_aside_comes_back(fake, tmp_path, moved): 
     """``moved`` files were moved; with all of them the mark is there as well, and the new run had begun."""
     folder = tmp_path / "run"
     aligned_run(settings(tmp_path, *SMALL))
-    (folder / ".lock").unlink()
-    before = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    names = sorted((p.name for p in folder.iterdir()), key=lambda n: n != "aligned.json")
+    before = files_of(folder)
+    names = sorted({p.parts[0] for p in before}, key=lambda n: n != "aligned.json")
     (folder / ".before").mkdir()
     for name in names[:moved]:
         (folder / name).rename(folder / ".before" / name)
@@ -394,8 +400,7 @@ def test_a_run_killed_while_it_was_set_aside_comes_back(fake, tmp_path, moved): 
     other = ["generator=openai", f"generator.base_url={fake.url}", "generator.model=tiny", "overwrite=true"]
     with pytest.raises(StressragError, match="401"):
         aligned_run(settings(tmp_path, *SMALL, *other))
-    (folder / ".lock").unlink()
-    assert {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+    assert files_of(folder) == before
 
 
 def test_answers_that_were_cut_off_are_told(tmp_path):
@@ -416,14 +421,12 @@ def test_a_replaced_run_is_put_back_when_its_replacement_fails(fake, tmp_path): 
     folder = tmp_path / "run"
     aligned_run(settings(tmp_path, *SMALL))
     (folder / "notes.txt").write_text("mine")
-    (folder / ".lock").unlink()
-    before = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    before = files_of(folder)
     fake.behave = lambda text, nth: (401, {}, b"no")
     other = ["generator=openai", f"generator.base_url={fake.url}", "generator.model=tiny", "overwrite=true"]
     with pytest.raises(StressragError, match="401"):
         aligned_run(settings(tmp_path, *SMALL, *other))
-    (folder / ".lock").unlink()
-    assert {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+    assert files_of(folder) == before
     fake.behave = lambda text, nth: "the Oster"
     aligned_run(settings(tmp_path, *SMALL, *other))
     assert json.loads((folder / "run.json").read_text())["generator"]["kind"] == "openai"
@@ -536,9 +539,7 @@ def test_a_killed_run_goes_on_without_asking_again(fake, tmp_path):  # noqa: F81
 def test_a_run_that_is_told_to_end_puts_back_what_it_replaces(fake, tmp_path, sent, code):  # noqa: F811
     folder = tmp_path / "run"
     aligned_run(settings(tmp_path, *SMALL))
-    before = {
-        p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.name != ".lock" and p.is_file()
-    }
+    before = files_of(folder)
     fake.delay = 0.05
     words = [*SMALL, f"generator.base_url={fake.url}", "generator=openai", "generator.model=tiny"]
     words += ["overwrite=true", f"output_dir={folder}", f"cache={tmp_path / 'c'}"]
@@ -551,10 +552,7 @@ def test_a_run_that_is_told_to_end_puts_back_what_it_replaces(fake, tmp_path, se
     _, said = run.communicate(timeout=60)
     assert run.returncode == code, said
     assert said.endswith("interrupted; the same command goes on where it stopped\n")
-    after = {
-        p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.name != ".lock" and p.is_file()
-    }
-    assert after == before
+    assert files_of(folder) == before
 
 
 def test_the_undefended_system_alone(tmp_path):

@@ -129,7 +129,14 @@ def tokens(prepared: str) -> list[Token]:
 
 @lru_cache(4096)
 def _tokens(prepared: str, dated: bool = True) -> tuple[Token, ...]:
-    found: list[Token] = []
+    found = _words(prepared)
+    return tuple(_with_measures(_with_dates(found, prepared) if dated else found, prepared))
+
+
+@lru_cache(4096)
+def _words(prepared: str) -> tuple[Token, ...]:
+    """The tokens as they stand there, numbers as numerals."""
+    found = []
     for m in _pattern().finditer(prepared):
         if m["number"]:
             text = m["number"].replace(",", "") + (m["th"] or "")
@@ -139,8 +146,7 @@ def _tokens(prepared: str, dated: bool = True) -> tuple[Token, ...]:
             text = m["word"] or ("percent" if m["sign"] == "%" else m["sign"])
             text = _ORDINALS.get(text, text)
         found.append(Token(text, m.start(), m.end()))
-    found = _with_numerals(found, prepared)
-    return tuple(_with_measures(_with_dates(found, prepared) if dated else found, prepared))
+    return tuple(_with_numerals(found, prepared))
 
 
 _JOINED = re.compile(r"[ \t]*-?[ \t]*\Z")  # what may stand between the words of one number
@@ -312,8 +318,8 @@ def occurrences(prepared: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
     """
     if not wanted:
         return []
-    dated = _tokens(prepared)
-    return (not _has_date(wanted) and _found(_tokens(prepared, False), wanted)) or _found(dated, wanted)
+    plain = [] if _has_date(wanted) else _found(_tokens(prepared, dated=False), wanted)
+    return plain or _found(_tokens(prepared), wanted)
 
 
 def _found(there: Sequence[Token], wanted: Sequence[str]) -> list[tuple[int, int]]:

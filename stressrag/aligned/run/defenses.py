@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from stressrag.aligned.pipelines.base import Pipeline
 from stressrag.aligned.pipelines.contract import check_pipeline
-from stressrag.aligned.pipelines.own_prompt import own_prompt
 from stressrag.aligned.pipelines.registry import (
     default_of,
     get_pipeline,
@@ -78,8 +76,7 @@ def check_options(s: AlignedSettings) -> dict[str, dict[str, Any]]:
                 raise StressragError(f"{at}: no option {option!r}; {nearest(str(option), takes)}")
             _check_number(f"{at}.{option}", name, option, options[option])
         out.setdefault(name, {}).update(options)
-    own_prompt(**asdict(s.prompt))  # before the long work as well
-    for name in names:
+    for name in names:  # before the long work as well
         if folder := _checkout(s, name):
             (RobustPrompts if _PROMPTS[name] == "robustrag" else TrustPrompts)(folder)
     return out
@@ -120,6 +117,7 @@ def make_pipelines(plan: Any) -> list[Pipeline]:
             continue
         out.append(get_pipeline(name, **{**options, **further.get(name, {})}))
         _check_name(out)
+        plan.with_own += [out[-1].name] if "own" in options else []
         if not is_built_in(name):
             check_pipeline(out[-1], name, _example(plan))
     return out
@@ -139,9 +137,10 @@ def _options(plan: Any, name: str) -> dict[str, Any] | None:
         not is_built_in(name) and "max_tokens" in (option_names(name, named=True) or ())
     ):
         options["max_tokens"] = s.max_tokens
-    takes = name in _OWN or (not is_built_in(name) and "own" in (option_names(name, named=True) or ()))
-    if takes and (own := own_prompt(**asdict(s.prompt))):
-        options["own"] = own
+    if plan.own and (
+        name in _OWN or (not is_built_in(name) and "own" in (option_names(name, named=True) or ()))
+    ):
+        options["own"] = plan.own
     if name == "overlap":
         tokenizer = get_tokenizer(s.bm25.tokenizer)
         options["index"] = TermIndex.from_texts(plan.collection.corpus.texts, tokenizer)

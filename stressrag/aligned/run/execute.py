@@ -107,7 +107,7 @@ def check_folder(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads((folder / RUN).read_bytes())
-        return {"identity": value["identity"], "pipelines": value["pipelines"]}
+        return {name: value[name] for name in ("identity", "pipelines")}
     except (ValueError, KeyError, TypeError, OSError) as e:
         # Of a run that was killed, or damaged; a run.json alone may be anybody's.
         if BEFORE in names or (RUN in names and CONTEXTS in names):
@@ -158,9 +158,9 @@ def jobs_of(plan: Plan, pipeline: Pipeline) -> list[Context]:
 
 
 def answer_pipeline(plan: Plan, pipeline: Pipeline, folder: Path, answering: Answering, say: Say) -> None:
-    """Answer all contexts of a pipeline, unless its files are there with the same settings."""
+    """Answer all contexts of a pipeline, unless its answers are there: those of other settings are gone."""
     path = folder / "answers" / answers_file(pipeline.name)
-    if _answered(plan, pipeline, folder):
+    if path.exists():
         say(f"{pipeline.name}: answered before")
         return
     contexts = jobs_of(plan, pipeline)
@@ -203,7 +203,7 @@ def refused_prompts(folder: Path, pipelines: Sequence[str]) -> set[str]:
     """The hashes of the prompts that were refused, from the traces of some pipelines."""
     out: set[str] = set()
     for name in pipelines:
-        for stage in (s for row in _traces(folder, name) for s in row["stages"]):
+        for stage in (s for row in _traces(folder, name, f'"{REFUSED}"') for s in row["stages"]):
             out |= {h for h, end in zip(stage["prompts"], stage["finishes"], strict=False) if end == REFUSED}
     return out
 
@@ -228,13 +228,13 @@ def _less_sure(folder: Path, pipeline: Pipeline) -> list[str]:
     ]
 
 
-def _traces(folder: Path, pipeline: str) -> Iterator[dict[str, Any]]:
-    """The traces of a pipeline; none where they cannot be read."""
+def _traces(folder: Path, pipeline: str, holding: str = "") -> Iterator[dict[str, Any]]:
+    """The traces of a pipeline whose line holds a text; none where they cannot be read."""
     with (
         contextlib.suppress(OSError, ValueError),
         (folder / "traces" / answers_file(pipeline)).open(encoding="utf-8") as lines,
     ):
-        yield from map(json.loads, lines)
+        yield from (json.loads(x) for x in lines if holding in x)
 
 
 def _stamped(path: Path) -> str | None:

@@ -15,7 +15,7 @@ from stressrag.aligned.contexts import context_of
 from stressrag.aligned.generators.base import Generator
 from stressrag.aligned.pipelines.base import Pipeline
 from stressrag.aligned.pipelines.none import NoDefense
-from stressrag.aligned.pipelines.own_prompt import own_prompt
+from stressrag.aligned.pipelines.own_prompt import OwnPrompt, own_prompt
 from stressrag.aligned.records import NO_DEFENSE, Answer
 from stressrag.aligned.run.asking import Say, answering_of, generator_of, helper_of, quiet
 from stressrag.aligned.run.cohort import Attacked, chosen, cohort, unwritten
@@ -72,6 +72,10 @@ class Plan:
         What labels the answers.
     written : Written or None
         The attack's texts where a generator wrote them.
+    own : OwnPrompt or None
+        The prompt of the user's system.
+    with_own : list of str
+        The names of the pipelines that answer with it.
     notes : list of str
         What a reader of the report should know.
     """
@@ -86,6 +90,8 @@ class Plan:
     detection: Any = None
     judge: Generator | None = None
     written: Written | None = None
+    own: OwnPrompt | None = None
+    with_own: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -168,6 +174,7 @@ def make_plan(settings: AlignedSettings, say: Say = quiet) -> Plan:
     check_options(s)
     # All that can be wrong with the settings is found before the long work.
     generator = generator_of(s.generator)
+    own = own_prompt(**asdict(s.prompt))
     judge = helper_of(s, "judge", generator) if s.judge.kind else None
     writer = helper_of(s, "writer", generator) if s.attack_texts == "generate" else None
     d = s.dataset
@@ -183,7 +190,7 @@ def make_plan(settings: AlignedSettings, say: Say = quiet) -> Plan:
     attacked = chosen(everyone, s.queries)
     taken = {a.query_id for a in attacked}
     if writer is not None:
-        written = _write(s, generator, writer, attacked, say)
+        written = _write(s, generator, writer, attacked, own, say)
         attacked = written.attacked
     held_out = [a for a in everyone if a.query_id not in taken and a.references][: s.utility]
     say(f"fitting {s.retriever.label}")
@@ -196,7 +203,9 @@ def make_plan(settings: AlignedSettings, say: Say = quiet) -> Plan:
     contexts += clean_contexts(retriever, collection, asked, s.k, "utility") if asked else []
     calibration = list(zip(collection.calibration.ids, collection.calibration.texts, strict=True))
     contexts += clean_contexts(retriever, collection, calibration, s.k, "calibration") if calibration else []
-    plan = Plan(s, collection, attacked, held_out, contexts, generator, [], judge=judge, written=written)
+    plan = Plan(
+        s, collection, attacked, held_out, contexts, generator, [], judge=judge, written=written, own=own
+    )
     plan.notes += written.notes if written else []
     plan.detection = _detection(plan)
     plan.pipelines = make_pipelines(plan)
@@ -205,14 +214,15 @@ def make_plan(settings: AlignedSettings, say: Say = quiet) -> Plan:
 
 
 def _write(
-    s: AlignedSettings, generator: Generator, writer: Generator, todo: Sequence[Attacked], say: Say
-) -> Written:
+    s: AlignedSettings, generator: Generator, writer: Generator, todo: Sequence[Attacked],
+    own: OwnPrompt | None, say: Say,
+) -> Written:  # fmt: skip
     """Have targets and passages written."""
     writing = answering_of(s, writer, say)
     checking = writing if s.writer.check == "writer" else answering_of(s, generator, say)
     made = Writer(
         writing, checking, words=s.writer.words, tries=s.writer.tries,
-        undefended=NoDefense(s.max_tokens, own_prompt(**asdict(s.prompt))),
+        undefended=NoDefense(s.max_tokens, own),
         dry=s.estimate, say=say,
     )  # fmt: skip
     return made.write(todo, max(_budgets(s)))
@@ -290,8 +300,7 @@ def _note(plan: Plan) -> None:
 
 def _own_prompt(plan: Plan) -> list[str]:
     """Which answers come from a prompt of the user's own, and which do not."""
-    s = plan.settings.prompt
-    own = own_prompt(**asdict(s))
+    s, own = plan.settings.prompt, plan.own
     if own is None:
         return []
     digests = {"instruction": own.instruction, "template": own.template}
@@ -301,19 +310,14 @@ def _own_prompt(plan: Plan) -> list[str]:
         if (path := getattr(s, name))
     ]
     parts += [f"answers are what follows {own.answer_after!r}"] if own.answer_after else []
-    with_it = [p.name for p in plan.pipelines if own in (_own(p), _own(getattr(p, "answering", None)))]
-    others = [p.name for p in plan.pipelines if p.name not in with_it]
-    out = [f"Prompt of your own for {listed(with_it)}: {', '.join(parts)}."]
+    others = [p.name for p in plan.pipelines if p.name not in plan.with_own]
+    out = [f"Prompt of your own for {listed(plan.with_own)}: {', '.join(parts)}."]
     if others:
         out.append(
             f"{listed(others)} answer with prompts of their own: what they prevent and introduce is of prompt"
             " and defense together."
         )
     return out
-
-
-def _own(pipeline: object) -> object:
-    return getattr(pipeline, "own", None)
 
 
 def plan_hash(plan: Plan, pipeline: Pipeline) -> str:
